@@ -1,0 +1,38 @@
+# Every target is one line over `book`, the command that the environment installs.
+MAKEFLAGS += --no-print-directory
+BOOK := .venv/bin/book
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' Makefile
+
+site: .venv  ## the book in _book/, executing only what is stale
+	@$(BOOK) build
+
+test: .venv-test  ## lint and all tests
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest $(ARGS)
+
+verify: .venv  ## every number, from nothing, against the committed freeze
+	@$(BOOK) verify
+
+stale: .venv  ## which chapters would be executed, and why
+	@$(BOOK) stale
+
+serve: .venv  ## the book on http://127.0.0.1:4848/, rebuilt on every save
+	@$(BOOK) serve
+
+clean:  ## remove the site and the caches; the environment and the freeze stay
+	@rm -rf _book .book
+
+lock:  ## choose the newest allowed versions anew (needs uv)
+	@sh code/bookbuild/lock.sh
+
+# The environment is made once, and again only when the lock differs in content from the one it was
+# made from: the script compares, since a checkout or a touch changes times.
+.venv:
+	@sh code/bookbuild/environment.sh requirements.lock
+
+.venv-test:
+	@sh code/bookbuild/environment.sh requirements-test.lock
+
+.PHONY: help site test verify stale serve clean lock .venv .venv-test
+.DEFAULT_GOAL := help
