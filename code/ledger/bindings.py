@@ -1,0 +1,49 @@
+"""Ledger and chapters bind each other: every entry is checked once, and nothing is said unchecked."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.entries import LEDGER, Entry, line_of
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What one chapter did with the ledger."""
+
+    chapter: str
+    checked: tuple[str, ...]
+    said: tuple[str, ...]
+
+
+def unbound(ledger: Mapping[str, Entry], root: Path, bounds: Iterable[Bound]) -> list[tuple]:
+    """(path, line, text) for each broken tie. `bounds` must cover the whole book."""
+    owner: dict[str, str] = {}
+    found = []
+    bounds = list(bounds)
+    for bound in bounds:
+        for id in bound.checked:
+            if id in owner:
+                line = _line(root / bound.chapter, id)
+                text = f"{id} is checked by {owner[id]} too; give one of them its own entry"
+                found.append((bound.chapter, line, text))
+            owner.setdefault(id, bound.chapter)
+    for bound in bounds:
+        for id in bound.said:
+            if id not in owner:
+                line = _line(root / bound.chapter, id)
+                found.append((bound.chapter, line, f"{id} is said, but no chapter checks it"))
+    text = (root / LEDGER).read_text(encoding="utf-8") if ledger else ""
+    for id in ledger:
+        if id not in owner:
+            found.append(
+                (LEDGER, line_of(text, id), f"[{id}] is checked by no chapter; remove it or use it")
+            )
+    return found
+
+
+def _line(path: Path, id: str) -> int:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if f'"{id}"' in line or f"'{id}'" in line:
+            return number
+    return 0

@@ -1,0 +1,118 @@
+"""Read `ledger.toml`: one entry for each number that the book states."""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ledger.values import Value, is_value, show
+
+LEDGER = "ledger.toml"
+TEXTS = ("statement", "reason", "source")
+FIELDS = {*TEXTS, "value", "tolerance", "format", "unit", "accepted"}
+ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+# Printed inside a Markdown attribute, which may stand in a pipe table or in a formula.
+UNSAFE = re.compile(r'["`$|\\\n]')
+
+
+class LedgerError(Exception):
+    """`ledger.toml` cannot be used. The message starts with `ledger.toml:line:`."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One verified number: what it states, what it must be, how far it may stray, and why so far."""
+
+    id: str
+    statement: str
+    value: Value
+    tolerance: float
+    reason: str
+    source: str
+    format: str = ""
+    unit: str = ""
+    accepted: tuple[str, ...] = ()
+
+    def show(self, value: Value) -> str:
+        """`value` as the book prints it: in this entry's format, with its unit."""
+        return show(value, self.format, self.unit)
+
+    @property
+    def band(self) -> str:
+        return "exact" if self.tolerance == 0 else f"± {self.tolerance:g}"
+
+    def digest(self) -> str:
+        """A hash of all that a page can show of the entry."""
+        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_ledger(path: Path) -> dict[str, Entry]:
+    """All entries by id, in the file's order. A folder without the file has an empty ledger."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        line = int(found.group(1)) if found else len(text.splitlines())
+        raise LedgerError(f"{path.name}:{line}: is not TOML: {error}") from None
+    wrong = [
+        f"{path.name}:{line_of(text, id)}: [{id}] {problem}"
+        for id, table in tables.items()
+        for problem in _problems(id, table)
+    ]
+    if wrong:
+        raise LedgerError("\n".join(wrong))
+    return {id: _entry(id, table) for id, table in tables.items()}
+
+
+def line_of(text: str, id: str) -> int:
+    """The line on which the table of `id` begins, or 1."""
+    head = re.search(rf"^\[{re.escape(id)}\]", text, re.MULTILINE)
+    return text.count("\n", 0, head.start()) + 1 if head else 1
+
+
+def _entry(id: str, table: Mapping[str, Any]) -> Entry:
+    fields = {key: value for key, value in table.items() if key != "accepted"}
+    return Entry(id=id, accepted=tuple(table.get("accepted", ())), **fields)
+
+
+def _problems(id: str, table: Any) -> list[str]:
+    if not isinstance(table, Mapping):
+        return ["must be a table: [id] on a line of its own, then its fields"]
+    found = []
+    if not ID.fullmatch(id):
+        found.append("is no id: use lower-case words joined by hyphens")
+    found += [f"has an unknown field {key}" for key in sorted(set(table) - FIELDS)]
+    found += [
+        f"lacks {key}"
+        for key in ("statement", "value", "tolerance", "reason", "source")
+        if key not in table
+    ]
+    for key in TEXTS:
+        text = table.get(key, "")
+        if not isinstance(text, str) or (key in table and not text.strip()):
+            found.append(f"{key} must be a text that says something")
+        elif unsafe := UNSAFE.search(text):
+            found.append(f"{key} may not hold {unsafe.group()!r}, which would break the page")
+    if found:
+        return found
+    value, tolerance = table["value"], table["tolerance"]
+    if not is_value(value):
+        return ["value must be a number, a text, true, false, or a regular list of numbers"]
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not tolerance >= 0:
+        return ["tolerance must be a number that is not negative; 0 means exact"]
+    if tolerance > 0 and isinstance(value, str | bool):
+        return ["tolerance must be 0 where the value is a text or true or false"]
+    try:
+        show(value, table.get("format", ""), table.get("unit", ""))
+    except (ValueError, TypeError) as error:
+        return [f"format {table.get('format')!r} does not fit the value: {error}"]
+    return []

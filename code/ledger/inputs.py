@@ -1,0 +1,170 @@
+"""What a run was computed from: our modules, data files, ledger entries, library versions.
+
+The kernel records them while it runs; later the same names are looked up again, and whatever differs
+is the reason why a number may have moved. Everything is read as bytes: nothing is imported to
+decide that nothing has changed.
+"""
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+LOCK = "requirements.lock"
+CODE = "code"
+# Read by the machinery itself, or written by it: never data of a chapter.
+NOT_DATA = (".venv", ".git", ".book", ".quarto", "_book", "_freeze", CODE)
+NOT_DATA_FILES = {"ledger.toml", "_quarto.yml", LOCK}
+# Part of every kernel, and able to change what a cell shows.
+ALWAYS = {"ipykernel", "ipython", "matplotlib-inline"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Name → hash (or version) of everything that one run of a chapter was computed from."""
+
+    modules: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    ledger: Mapping[str, str] = field(default_factory=dict)
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+
+def changes(
+    then: Inputs,
+    root: Path,
+    ledger: Mapping[str, str],
+    locked: Mapping[str, frozenset[str]],
+) -> list[str]:
+    """What differs today, each as a phrase such as `measured.masks changed`; empty if nothing does.
+
+    `ledger` maps ids to today's digests, `locked` library names to the versions the lock allows.
+    Libraries are compared with the lock, not with what is installed: the environment is made from it.
+    """
+    found = []
+    for kind, name in ((then.modules, module_name), (then.data, str)):
+        for path, digest in sorted(kind.items()):
+            today = file_digest(root / path)
+            if today != digest:
+                found.append(f"{name(path)} {'changed' if today else 'is gone'}")
+    for id, digest in sorted(then.ledger.items()):
+        if ledger.get(id) != digest:
+            found.append(f"ledger entry {id} {'changed' if id in ledger else 'is gone'}")
+    for library, version in sorted(then.libraries.items()):
+        versions = locked.get(library, frozenset())
+        if version not in versions:
+            now = " or ".join(sorted(versions)) or "no longer locked"
+            found.append(f"{library} was {version}, is {now}")
+    return found
+
+
+def file_digest(path: Path) -> str | None:
+    """SHA-256 of a file with LF line endings, so that a checkout's line endings do not matter."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def module_name(path: str) -> str:
+    """`measured.masks` for `code/measured/masks.py`."""
+    name = path.removeprefix(f"{CODE}/").removesuffix(".py").removesuffix("/__init__")
+    return name.replace("/", ".")
+
+
+def locked_versions(root: Path) -> dict[str, frozenset[str]]:
+    """Library → versions that the lock file names (more than one where markers choose).
+
+    A folder without a lock file has only what is installed.
+    """
+    try:
+        text = (root / LOCK).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return _Installed()
+    found: dict[str, set[str]] = {}
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.MULTILINE):
+        found.setdefault(library_name(name), set()).add(version)
+    return {name: frozenset(versions) for name, versions in found.items()}
+
+
+class _Installed(dict):
+    """Looks a version up in the environment only when it is asked for: that is slow."""
+
+    def get(self, name, default=None):
+        try:
+            return frozenset({metadata.version(name)})
+        except metadata.PackageNotFoundError:
+            return default
+
+    def __contains__(self, name):
+        return self.get(name) is not None
+
+
+def library_name(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+class Recorder:
+    """Notes from now on which files of `root` are read and which modules are imported.
+
+    Reads are seen through Python's audit hook, which cannot be taken off again: one recorder a
+    process. Files opened by C++ code (TensorFlow's own readers) are not seen; `measured` opens its
+    data in Python.
+    """
+
+    def __init__(self, root: Path):
+        self.root = root.resolve()
+        self._before = set(sys.modules)
+        self._read: set[str] = set()
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, arguments: tuple) -> None:
+        if event != "open" or not isinstance(arguments[0], str):
+            return
+        path, _, flags = arguments
+        if flags & (os.O_WRONLY | os.O_RDWR) == 0:
+            self._read.add(path)
+
+    def modules(self) -> dict[str, str]:
+        """Our own modules that are imported now, each with its hash."""
+        found = {}
+        for module in list(sys.modules.values()):
+            path = self._inside(getattr(module, "__file__", None) or "")
+            if path and path.startswith(f"{CODE}/"):
+                found[path] = file_digest(self.root / path)
+        return dict(sorted(found.items()))
+
+    def data(self) -> dict[str, str]:
+        """Files of the project that were read and still exist, each with its hash."""
+        paths = {self._inside(path) for path in self._read} - {None}
+        return {
+            path: file_digest(self.root / path)
+            for path in sorted(paths)
+            if not path.startswith(tuple(f"{name}/" for name in NOT_DATA))
+            and path not in NOT_DATA_FILES
+            and not path.endswith((".qmd", ".pyc"))
+            and (self.root / path).is_file()
+        }
+
+    def libraries(self, locked: Mapping[str, frozenset[str]]) -> dict[str, str]:
+        """Locked libraries imported since the start, with the versions that really ran."""
+        tops = {name.partition(".")[0] for name in set(sys.modules) - self._before}
+        owners = metadata.packages_distributions()
+        names = {library_name(owner) for top in tops for owner in owners.get(top, ())}
+        return {name: metadata.version(name) for name in sorted(names | ALWAYS) if name in locked}
+
+    def _inside(self, path: str) -> str | None:
+        """The path relative to the project, or None for a file elsewhere."""
+        try:
+            return Path(path).resolve().relative_to(self.root).as_posix()
+        except (ValueError, OSError):
+            return None
+
+
+def digests(entries: Iterable) -> dict[str, str]:
+    """id → digest of ledger entries."""
+    return {entry.id: entry.digest() for entry in entries}
