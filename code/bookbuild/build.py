@@ -1,0 +1,371 @@
+"""Build the book: decide, execute what is stale, check, render, and only then replace what is there.
+
+Everything is computed before anything is replaced, so a build that fails, in whatever way, leaves
+the last good `_freeze` and the last good site as they were. What succeeded in a failed build is kept
+in `.book/kept` and used by the next one.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bookbuild import freeze as freezing
+from bookbuild import swap
+from bookbuild.freeze import Frozen
+from bookbuild.problems import BookError, Problem
+from bookbuild.project import CONFIG, Project
+from bookbuild.run import Failure, Run
+from bookbuild.source import parse
+from bookbuild.stale import Verdict, judge, settings_of
+from ledger.bindings import Bound, unbound
+from ledger.entries import LEDGER, Entry, LedgerError, load_ledger
+from ledger.inputs import changes, digests, file_digest, locked_versions
+
+WORK = ".book"  # caches and unfinished work; never committed, safe to delete
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A project as it is now, and what has to be done about each chapter."""
+
+    project: Project
+    ledger: Mapping[str, Entry]
+    settings: Mapping[str, str]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def stale(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.verdicts if verdict.state == "stale")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a build did."""
+
+    ran: tuple[str, ...] = ()
+    woven: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
+    rendered: tuple[str, ...] = ()
+    pages: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    up_to_date: bool = False
+
+
+class Listener:
+    """Hears what a build is doing; the command line overrides what it wants to show."""
+
+    def executing(self, verdicts: Sequence[Verdict], jobs: int) -> None: ...
+    def finished(self, result: Run | Failure, reason: str) -> None: ...
+    def rendering(self) -> None: ...
+
+
+class ChaptersFailed(BookError):
+    """Some chapters could not be executed, or drifted."""
+
+    def __init__(self, failures: Sequence[Failure], ran: int, fresh: int):
+        super().__init__([problem for failure in failures for problem in failure.problems])
+        self.failures, self.ran, self.fresh = tuple(failures), ran, fresh
+
+
+def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Plan:
+    """Decide about every chapter. Raises BookError for sources or a ledger that cannot be used.
+
+    Args:
+        fresh: execute from nothing whatever the freeze says.
+        only: names of the chapters to execute; the others are taken as they are frozen.
+    """
+    try:
+        ledger = load_ledger(project.root / LEDGER)
+    except LedgerError as error:
+        raise BookError([_problem(line) for line in str(error).splitlines()]) from None
+    sources, problems = [], []
+    for chapter in project.chapters:
+        try:
+            sources.append(parse(chapter.path, project.source(chapter)))
+        except BookError as error:
+            problems += error.problems
+        except UnicodeDecodeError as error:
+            problems.append(Problem(chapter.path, 0, f"is not UTF-8: {error.reason}"))
+    if problems:
+        raise BookError(problems)
+    names = {project.chapter(name).path for name in only}
+    settings = settings_of(project)
+    locked, entries = locked_versions(project.root), digests(ledger.values())
+
+    def changed(inputs):
+        return changes(inputs, project.root, entries, locked)
+
+    verdicts = []
+    for source in sources:
+        place = project.root / freezing.folder_of(source.path)
+        verdict = judge(source, freezing.read(place), settings, changed)
+        if fresh and verdict.state != "plain" and (not names or source.path in names):
+            verdict = Verdict(source, "stale", "asked to execute from nothing")
+        elif verdict.state == "stale":
+            kept = freezing.read(_kept(project.root, source.path))
+            if kept is not None:
+                earlier = judge(source, kept, settings, changed)
+                if earlier.state in ("fresh", "prose"):
+                    verdict = Verdict(
+                        source, "prose", "executed by an earlier build", earlier.frozen
+                    )
+        verdicts.append(verdict)
+    return Plan(project, ledger, settings, tuple(verdicts))
+
+
+def execute_stale(
+    plan: Plan,
+    *,
+    jobs: int,
+    timeout: float,
+    listener: Listener,
+    only: Sequence[str] = (),
+) -> dict[str, Frozen]:
+    """Execute what is stale; all usable freezes by chapter path. Writes only below `.book`.
+
+    Raises ChaptersFailed when a chapter fails; what the others gave is kept for the next build.
+    """
+    names = {plan.project.chapter(name).path for name in only}
+    todo = [v for v in plan.stale if not names or v.source.path in names]
+    frozen = {v.source.path: v.frozen for v in plan.verdicts if v.frozen is not None}
+    if not todo:
+        return frozen
+    from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
+
+    reasons = {verdict.source.path: verdict.reason for verdict in todo}
+    listener.executing(todo, jobs)
+    results = execute(
+        plan.project,
+        [verdict.source for verdict in todo],
+        jobs=jobs,
+        timeout=timeout,
+        environment=kernel_environment(plan.project.root),
+        done=lambda result: listener.finished(result, reasons[result.source.path]),
+    )
+    failures = [result for result in results if isinstance(result, Failure)]
+    for result in results:
+        if isinstance(result, Run):
+            made = freezing.freeze(result, plan.ledger, plan.settings)
+            frozen[result.source.path] = made
+            if failures:
+                _put_freeze(plan.project.root, made, _kept(plan.project.root, result.source.path))
+    _note_drifts(plan.project.root, failures)
+    if failures:
+        raise ChaptersFailed(failures, len(todo) - len(failures), len(plan.verdicts) - len(todo))
+    return frozen
+
+
+def check_bindings(plan: Plan, frozen: Mapping[str, Frozen]) -> None:
+    """Raise BookError where ledger and chapters do not match. Needs every chapter's freeze."""
+    executable = [v.source.path for v in plan.verdicts if v.state != "plain"]
+    if any(path not in frozen for path in executable):
+        return  # a partial run; the whole build will tell
+    bounds = [
+        Bound(
+            path,
+            tuple(number["id"] for number in frozen[path].numbers["numbers"]),
+            tuple(frozen[path].numbers["said"]),
+        )
+        for path in executable
+    ]
+    if found := unbound(plan.ledger, plan.project.root, bounds):
+        raise BookError([Problem(*one) for one in found])
+
+
+def build(
+    project: Project,
+    *,
+    jobs: int,
+    timeout: float = 600.0,
+    fresh: bool = False,
+    only: Sequence[str] = (),
+    render: bool = True,
+    execute: bool = True,
+    listener: Listener | None = None,
+) -> Report:
+    """Bring freeze and site up to date. Raises BookError with all that is wrong."""
+    listener = listener or Listener()
+    with _alone(project.root), _scratch(project.root) as scratch:
+        site = project.root / project.output_dir
+        swap.recover(site)
+        now = plan(project, fresh, only)
+        if not execute and now.stale:
+            raise BookError(
+                [
+                    Problem(v.source.path, 0, f"is stale: {v.reason}; run book execute")
+                    for v in now.stale
+                ]
+            )
+        frozen = execute_stale(now, jobs=jobs, timeout=timeout, listener=listener, only=only)
+        check_bindings(now, frozen)
+        done = [v.source.path for v in now.stale if v.source.path in frozen]
+        replaced = [v for v in now.verdicts if v.source.path in done or v.state == "prose"]
+        report = dict(
+            ran=tuple(done),
+            woven=tuple(v.source.path for v in now.verdicts if v.state == "prose"),
+            fresh=tuple(v.source.path for v in now.verdicts if v.state in ("fresh", "plain")),
+        )
+        key = _site_key(now, frozen) if render else ""
+        if render and not replaced and _is_built(project, key):
+            return Report(**report, up_to_date=True)
+        pages = None
+        if render:
+            listener.rendering()
+            pages = _render(now, frozen, scratch, jobs)
+        for verdict in replaced:
+            path = verdict.source.path
+            staging = scratch / "freeze" / path.removesuffix(".qmd")
+            _put_freeze(
+                project.root, frozen[path], project.root / freezing.folder_of(path), staging
+            )
+        _remove_leftovers(project)
+        shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
+        if render:
+            swap.put(scratch / "site", site)
+            _note_built(project, key)
+            report |= dict(rendered=tuple(pages.rendered), pages=len(project.chapters))
+        return Report(**report)
+
+
+def markdown_of(plan: Plan, frozen: Mapping[str, Frozen]) -> dict[str, str]:
+    """Each chapter's Markdown for the renderer: from its freeze, or its text where it has no code."""
+    return {
+        v.source.path: frozen[v.source.path].markdown if v.source.path in frozen else v.source.text
+        for v in plan.verdicts
+    }
+
+
+def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
+    from bookbuild.render import render_site  # imports Jinja and finds pandoc
+
+    # The renderer's filters read numbers.json where the project will have it: give them the new ones.
+    folder = scratch / "rendered-from"
+    for path, made in frozen.items():
+        _write(made, folder / freezing.folder_of(path))
+    output = scratch / "site"
+    output.mkdir()
+    return render_site(
+        plan.project,
+        output,
+        markdown_of(plan, frozen),
+        {path: folder / freezing.folder_of(path) / freezing.FIGURES for path in frozen},
+        plan.project.root / WORK / "pages",
+        jobs,
+        freeze=folder / freezing.FREEZE,
+    )
+
+
+def _site_key(plan: Plan, frozen: Mapping[str, Frozen]) -> str:
+    """Hash of everything that the site is made from."""
+    root = plan.project.root
+    here = Path(__file__).parent
+    ours = [path for path in sorted(here.rglob("*")) if path.suffix in (".py", ".lua", ".j2")]
+    files = [root / CONFIG, *(root / name for name in plan.project.bibliography)]
+    for folder in (root / "media", here.parents[1] / "media"):
+        files += sorted(path for path in folder.rglob("*") if path.is_file())
+    parts = [f"{path.name} {file_digest(path)}" for path in [*ours, *files]]
+    for verdict in plan.verdicts:
+        path = verdict.source.path
+        made = frozen.get(path)
+        parts.append(f"{path} {verdict.source.md5} {made.inputs['seal'] if made else ''}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _is_built(project: Project, key: str) -> bool:
+    """Whether the site there is the one that `key` names, with every file as it was written."""
+    try:
+        note = json.loads((project.root / WORK / "site.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return note.get("key") == key and note.get("files") == _listing(project)
+
+
+def _note_built(project: Project, key: str) -> None:
+    note = {"key": key, "files": _listing(project)}
+    path = project.root / WORK / "site.json"
+    path.write_text(json.dumps(note), encoding="utf-8")
+
+
+def _listing(project: Project) -> dict[str, list[int]]:
+    site = project.root / project.output_dir
+    return {
+        path.relative_to(site).as_posix(): [stat.st_size, stat.st_mtime_ns]
+        for path in sorted(site.rglob("*"))
+        if path.is_file() and (stat := path.stat())
+    }
+
+
+def _kept(root: Path, path: str) -> Path:
+    return root / WORK / "kept" / path.removesuffix(".qmd")
+
+
+def _write(frozen: Frozen, folder: Path) -> None:
+    for name, content in frozen.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def _put_freeze(root: Path, frozen: Frozen, place: Path, staging: Path | None = None) -> None:
+    staging = staging or Path(tempfile.mkdtemp(prefix="put-", dir=root / WORK)) / "freeze"
+    _write(frozen, staging)
+    swap.put(staging, place)
+
+
+def _remove_leftovers(project: Project) -> None:
+    """Remove the freeze of a chapter that was renamed or removed: only folders with our own seal."""
+    top = project.root / freezing.FREEZE
+    current = {project.root / freezing.folder_of(chapter.path) for chapter in project.chapters}
+    for inputs in sorted(top.glob(f"**/{freezing.RESULTS}/inputs.json")):
+        folder = inputs.parents[1]
+        if folder not in current and freezing.why_unusable(freezing.read(folder)) is None:
+            shutil.rmtree(folder)
+
+
+def _note_drifts(root: Path, failures: Sequence[Failure]) -> None:
+    """Keep the values that drifted, for `book accept`."""
+    drifts = {
+        drift["id"]: {"got": drift["got"], "chapter": failure.source.path}
+        for failure in failures
+        for drift in failure.drifts
+    }
+    path = root / WORK / "drifts.json"
+    path.write_text(json.dumps(drifts, ensure_ascii=False), encoding="utf-8")
+
+
+def _problem(line: str) -> Problem:
+    path, number, text = line.split(":", 2)
+    return Problem(path, int(number), text.strip())
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    """A folder on the project's own file system, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="build-", dir=root / WORK))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _alone(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """One build at a time in a project; a second waits for the first to end."""
+    work = root / WORK
+    work.mkdir(exist_ok=True)
+    with (work / "lock").open("w") as lock:
+        try:
+            import fcntl
+        except ImportError:  # no such lock on this system: builds at once are on their own
+            yield
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Under the lock, whatever unfinished folder is here was left by a build that was killed.
+        for left in [*work.glob("build-*"), *work.glob("put-*")]:
+            shutil.rmtree(left, ignore_errors=True)
+        yield

@@ -1,0 +1,244 @@
+"""The command `book`. Answers go to stdout, progress to stderr; no logic here: parse, call, print."""
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bookbuild import build as building
+from bookbuild.problems import BookError
+from bookbuild.project import Project, load_project
+from bookbuild.run import Failure, Run
+from bookbuild.stale import Verdict
+
+
+class Progress(building.Listener):
+    """One line a chapter, when it is done."""
+
+    def __init__(self, project: Project, quiet: bool):
+        self.width = max(len(chapter.name) for chapter in project.chapters) + 2
+        self.quiet = quiet
+
+    def line(self, text: str) -> None:
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def executing(self, verdicts: Sequence[Verdict], jobs: int) -> None:
+        names = _count(len(verdicts), "chapter")
+        self.line(f"executing {names}, {min(jobs, len(verdicts))} at a time")
+
+    def finished(self, result: Run | Failure, reason: str) -> None:
+        name = Path(result.source.path).stem.ljust(self.width)
+        what = "ran" if isinstance(result, Run) else "FAILED"
+        self.line(f"{name}{what} {result.seconds:.0f} s".ljust(self.width + 12) + reason)
+
+    def rendering(self) -> None:
+        pass
+
+
+directory = click.option(
+    "-C", "folder", default=".", type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the book: the one with _quarto.yml.",
+)  # fmt: skip
+jobs_option = click.option(
+    "--jobs", default=os.cpu_count() or 1, show_default="all cores",
+    type=click.IntRange(1), help="Chapters at a time.",
+)  # fmt: skip
+timeout_option = click.option(
+    "--timeout", default=600.0, show_default=True, type=click.FloatRange(0, min_open=True),
+    help="Seconds that one cell may take.",
+)  # fmt: skip
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+chapters_argument = click.argument("chapters", nargs=-1)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Build a book whose every number is recomputed, and refuse one that drifted."""
+    signal.signal(signal.SIGTERM, _stop)
+
+
+def _stop(*_):
+    raise KeyboardInterrupt
+
+
+@main.command()
+@directory
+@jobs_option
+@timeout_option
+@json_option
+@click.option("--fresh", is_flag=True, help="Execute from nothing, whatever the freeze says.")
+@chapters_argument
+def build(folder, jobs, timeout, as_json, fresh, chapters):
+    """Execute what is stale, freeze, render, check, and put the site in place."""
+    _build(folder, as_json, jobs=jobs, timeout=timeout, fresh=fresh, only=chapters)
+
+
+@main.command()
+@directory
+@jobs_option
+@timeout_option
+@json_option
+@click.option("--fresh", is_flag=True, help="Execute from nothing, whatever the freeze says.")
+@chapters_argument
+def execute(folder, jobs, timeout, as_json, fresh, chapters):
+    """Execute what is stale and freeze it; render nothing."""
+    _build(folder, as_json, jobs=jobs, timeout=timeout, fresh=fresh, only=chapters, render=False)
+
+
+@main.command()
+@directory
+@jobs_option
+@json_option
+def render(folder, jobs, as_json):
+    """Render the site from a fresh freeze; execute nothing."""
+    _build(folder, as_json, jobs=jobs, execute=False)
+
+
+def _build(folder: Path, as_json: bool, **options) -> None:
+    started = time.monotonic()
+    with _told():
+        project = _project(folder)
+        known(project, options.get("only", ()))
+        report = building.build(project, listener=Progress(project, as_json), **options)
+    seconds = time.monotonic() - started
+    first = folder / project.output_dir / "index.html"
+    if as_json:
+        click.echo(json.dumps({**vars(report), "seconds": round(seconds, 2), "site": str(first)}))
+    elif report.up_to_date:
+        click.echo(f"nothing changed; {first}")
+    else:
+        parts = [f"{len(report.ran)} ran"] if report.ran else ["nothing to execute"]
+        if report.woven:
+            parts.append(f"{len(report.woven)} rewoven")
+        if options.get("render", True):
+            parts.append(f"{len(report.rendered)} of {_count(report.pages, 'page')} rendered")
+        click.echo(f"{', '.join(parts)} in {seconds:.1f} s")
+        if options.get("render", True):
+            click.echo(f"open {first}")
+
+
+@main.command()
+@directory
+@jobs_option
+@timeout_option
+@json_option
+def verify(folder, jobs, timeout, as_json):
+    """Execute everything from nothing beside the committed freeze, and compare."""
+    from bookbuild.verify import summary
+    from bookbuild.verify import verify as run
+
+    with _told():
+        project = _project(folder)
+        (project.root / building.WORK).mkdir(exist_ok=True)
+        plan = building.plan(project)
+        found = run(plan, jobs=jobs, timeout=timeout, listener=Progress(project, as_json))
+    totals = summary(found)
+    if as_json:
+        click.echo(json.dumps({**totals, "differences": {c.chapter: c.problems for c in found}}))
+    else:
+        for one in found:
+            for problem in one.problems:
+                click.echo(f"{one.chapter}: {problem}", err=True)
+        click.echo(
+            f"{totals['numbers']} numbers of {_count(totals['chapters'], 'chapter')} recomputed, all "
+            f"inside their tolerances; {totals['identical']} of {totals['chapters']} chapters "
+            "identical to the freeze, byte for byte"
+        )
+    sys.exit(1 if totals["problems"] else 0)
+
+
+@main.command()
+@directory
+@json_option
+def stale(folder, as_json):
+    """Say which chapters are stale, and why. Executes nothing."""
+    with _told():
+        project = _project(folder)
+        plan = building.plan(project)
+    if as_json:
+        click.echo(json.dumps({v.source.path: [v.state, v.reason] for v in plan.verdicts}))
+    else:
+        width = max(len(chapter.name) for chapter in project.chapters) + 2
+        words = {"plain": "no code", "prose": "rewoven"}
+        for verdict in plan.verdicts:
+            name = Path(verdict.source.path).stem.ljust(width)
+            state = words.get(verdict.state, verdict.state)
+            click.echo(f"{name}{state.ljust(9)}{verdict.reason}".rstrip())
+    sys.exit(1 if plan.stale else 0)
+
+
+@main.command()
+@directory
+@click.argument("id")
+@click.option("--reason", required=True, help="Why the new value is right, for the ledger.")
+def accept(folder, id, reason):
+    """Move one expected value to the one that the last build computed."""
+    from bookbuild.accept import accept as move
+
+    with _told():
+        click.echo(move(_project(folder).root, id, reason))
+
+
+@main.command()
+@directory
+@jobs_option
+@click.option("--port", default=4848, show_default=True, help="Port on the loopback interface.")
+def serve(folder, jobs, port):
+    """Show the site on this machine, and rebuild it on every save."""
+    from bookbuild.serve import serve as run
+
+    with _told():
+        run(_project(folder), jobs=jobs, port=port, say=click.echo)
+
+
+def known(project: Project, names: Sequence[str]) -> None:
+    for name in names:
+        try:
+            project.chapter(name)
+        except KeyError as error:
+            raise click.UsageError(error.args[0]) from None
+
+
+def _project(folder: Path) -> Project:
+    return load_project(folder.resolve())
+
+
+class _told:
+    """Turn what is wrong with the book into messages and exit code 1; nothing else is caught."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        if isinstance(error, building.ChaptersFailed):
+            click.echo(
+                f"{error.ran} ran, {error.fresh} fresh, {len(error.failures)} failed; "
+                "_book and _freeze are still those of the last good build",
+                err=True,
+            )
+        if isinstance(error, BookError):
+            click.echo("\n".join(map(str, error.problems)), err=True)
+            sys.exit(1)
+        if isinstance(error, KeyboardInterrupt):
+            click.echo(
+                "stopped; _book and _freeze are still those of the last good build", err=True
+            )
+            sys.exit(130)
+        if isinstance(error, OSError):
+            name = f"{error.filename}: " if error.filename else ""
+            click.echo(
+                f"{name}{error.strerror}; _book and _freeze are still those of the last good build",
+                err=True,
+            )
+            sys.exit(1)
+        return False
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

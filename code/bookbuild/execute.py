@@ -1,0 +1,299 @@
+"""Run a chapter's cells in a kernel of its own and keep what they showed.
+
+A chapter that raises, hangs, loses its kernel or drifts gives a Failure with file and line; nothing
+is written here.
+"""
+
+import ast
+import asyncio
+import base64
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from bookbuild.outputs import UnknownOutput, cell_markdown, inline_markdown
+from bookbuild.problems import Problem
+from bookbuild.project import FIGURE_DEFAULTS, Project
+from bookbuild.run import Failure, PieceResult, Run
+from bookbuild.source import Cell, Inline, Prose, Source
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+KERNEL = KernelSpec(
+    argv=[
+        *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
+        "--HistoryManager.enabled=False",
+    ],
+    display_name="Python 3",
+    language="python",
+)
+
+
+@dataclass
+class _Collected:
+    pieces: list[PieceResult] = field(default_factory=list)
+    figures: dict[str, bytes] = field(default_factory=dict)
+
+
+class _OurKernel(KernelSpecManager):
+    """Always this environment's Python, whatever kernels the user has installed under that name."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        return KERNEL
+
+
+def execute(
+    project: Project,
+    sources: Sequence[Source],
+    *,
+    jobs: int,
+    timeout: float,
+    environment: Mapping[str, str],
+    done: Callable[[Run | Failure], None] = lambda result: None,
+) -> list[Run | Failure]:
+    """Execute chapters, `jobs` at a time, each in its own kernel; results in the order of `sources`.
+
+    Args:
+        timeout: seconds that one cell may take.
+        environment: variables of the kernels, complete.
+        done: called with each result as soon as it is there.
+    """
+    return asyncio.run(_execute_all(project, sources, jobs, timeout, environment, done))
+
+
+async def _execute_all(project, sources, jobs, timeout, environment, done):
+    gate = asyncio.Semaphore(jobs)
+
+    async def one(source: Source) -> Run | Failure:
+        async with gate:
+            started = time.monotonic()
+            result = await _execute_one(project, source, timeout, environment, started)
+            done(result)
+            return result
+
+    return await asyncio.gather(*map(one, sources))
+
+
+async def _execute_one(project, source, timeout, environment, started) -> Run | Failure:
+    line, what = 0, "its kernel"
+
+    def failed(text: str, at: int) -> Failure:
+        problem = Problem(source.path, at, text)
+        return Failure(source, (problem,), time.monotonic() - started)
+
+    try:
+        async with _kernel(project, source, timeout, environment) as client:
+            collected = _Collected()
+            count = 0
+            for piece in source.pieces:
+                if isinstance(piece, Prose):
+                    line, what = piece.line, "an inline expression"
+                    collected.pieces.append(await _run_inlines(client, piece))
+                    continue
+                count += 1
+                line, what = piece.line, f"cell {piece.label}"
+                await _run_cell(client, piece, count, source, collected)
+            line, what = 0, "the record of its inputs"
+            record = json.loads(
+                await _hidden(client, f"_book_kernel.finish({str(project.root)!r})")
+            )
+    except CellTimeoutError:
+        return failed(f"{what} ran for more than {timeout:g} s and was stopped", line)
+    except DeadKernelError:
+        return failed(f"{what}: the kernel died (out of memory, or a crash in compiled code)", line)
+    except _CellFailed as error:
+        return failed(f"{what}: {error}", error.line or line)
+    except UnknownOutput as error:
+        return failed(f"{what} {error}", line)
+    if record["drifts"]:
+        problems = tuple(Problem(source.path, d["line"], d["message"]) for d in record["drifts"])
+        return Failure(source, problems, time.monotonic() - started, tuple(record["drifts"]))
+    return Run(
+        source,
+        tuple(collected.pieces),
+        collected.figures,
+        record,
+        time.monotonic() - started,
+    )
+
+
+class _CellFailed(Exception):
+    def __init__(self, text: str, line: int = 0):
+        super().__init__(text)
+        self.line = line
+
+
+@asynccontextmanager
+async def _kernel(
+    project: Project, source: Source, timeout: float, environment: Mapping[str, str]
+) -> AsyncIterator[NotebookClient]:
+    """A client with a running kernel in the chapter's folder; the kernel never outlives the block."""
+    folder = Path(tempfile.mkdtemp(prefix="book-kernel-"))
+    path = project.root / source.path
+    manager = AsyncKernelManager(
+        kernel_spec_manager=_OurKernel(),
+        connection_file=str(folder / "kernel.json"),
+        # Sockets in a folder of our own: nobody else on the machine can talk to the kernel.
+        transport="ipc" if os.name == "posix" else "tcp",
+        shutdown_wait_time=2.0,
+    )
+    client = NotebookClient(
+        nbformat.v4.new_notebook(),
+        km=manager,
+        timeout=timeout,
+        startup_timeout=120,
+        iopub_timeout=30,
+        raise_on_iopub_timeout=True,
+        record_timing=False,
+        allow_errors=False,
+        coalesce_streams=True,
+    )
+    figures = {key: project.html.get(key, default) for key, default in FIGURE_DEFAULTS.items()}
+    try:
+        log = (folder / "kernel.log").open("wb")
+        await client.async_start_new_kernel(
+            cwd=str(path.parent),
+            stdout=log,
+            stderr=log,
+            env={
+                **environment,
+                # The project's own package, also in a copy that is not the installed one.
+                "PYTHONPATH": str(project.root / "code"),
+                "IPYTHONDIR": str(folder / "ipython"),
+                "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+                "QUARTO_PROJECT_ROOT": str(project.root),
+                "QUARTO_DOCUMENT_PATH": str(path.parent),
+                "QUARTO_DOCUMENT_FILE": path.name,
+            },
+        )
+        await client.async_start_new_kernel_client()
+        await _run_hidden(
+            client,
+            "import bookbuild.kernel as _book_kernel; "
+            f"_book_kernel.start({str(project.root)!r}, {figures!r})",
+        )
+        yield client
+    finally:
+        if manager.has_kernel:
+            if client.kc is not None:
+                client.kc.stop_channels()
+            await manager.shutdown_kernel(now=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _run_hidden(client: NotebookClient, code: str) -> None:
+    reply = await client.async_wait_for_reply(
+        client.kc.execute(code, silent=True, store_history=False)
+    )
+    if reply["content"]["status"] != "ok":
+        raise _CellFailed(f"the build's own start failed: {reply['content'].get('evalue')}")
+
+
+async def _hidden(client: NotebookClient, expression: str) -> str:
+    """The value of an expression that is a string."""
+    result = (await _expressions(client, [expression]))[0]
+    return ast.literal_eval(result["text/plain"])
+
+
+async def _expressions(
+    client: NotebookClient, expressions: Sequence[str]
+) -> list[Mapping[str, str]]:
+    """Jupyter's data of each expression, evaluated together after an empty cell."""
+    wanted = {str(number): text for number, text in enumerate(expressions)}
+    reply = await client.async_wait_for_reply(client.kc.execute("", user_expressions=wanted))
+    if reply is None:
+        raise DeadKernelError("Kernel died")
+    results = []
+    for number, text in wanted.items():
+        result = reply["content"].get("user_expressions", {}).get(number, {})
+        if result.get("status") != "ok":
+            said = f"{result.get('ename', 'Error')}: {result.get('evalue', 'no value')}"
+            raise _CellFailed(f"`{text}` gave {said}")
+        results.append(result["data"])
+    return results
+
+
+async def _run_inlines(client: NotebookClient, piece: Prose) -> PieceResult:
+    if not piece.inlines:
+        return PieceResult()
+    try:
+        data = await _expressions(client, [inline.expression for inline in piece.inlines])
+    except _CellFailed as error:
+        raise _CellFailed(str(error), _line_of(piece, str(error))) from None
+    return PieceResult(inlines=tuple(map(inline_markdown, data)))
+
+
+def _line_of(piece: Prose, message: str) -> int:
+    for inline in piece.inlines:
+        if message.startswith(f"`{inline.expression}`"):
+            return line_in(piece, inline)
+    return piece.line
+
+
+def line_in(piece: Prose, inline: Inline) -> int:
+    return piece.line + piece.text.count("\n", 0, inline.start)
+
+
+async def _run_cell(
+    client: NotebookClient, cell: Cell, count: int, source: Source, collected: _Collected
+) -> None:
+    notebook_cell = nbformat.v4.new_code_cell(cell.code)
+    if cell.options.get("eval") is not False:
+        if cell.options.get("error"):
+            notebook_cell.metadata["tags"] = ["raises-exception"]
+        client.nb.cells = [notebook_cell]
+        try:
+            await client.async_execute_cell(notebook_cell, 0, store_history=True)
+        except CellExecutionError as error:
+            raise _CellFailed(_what_was_raised(error), _raised_at(cell, error)) from None
+    files = f"{Path(source.path).stem}_files"
+    made = cell_markdown(cell, notebook_cell.outputs, count, files)
+    for name, content in made.figures.items():
+        text = content if name.endswith(".svg") else base64.b64decode(content)
+        collected.figures[name] = text.encode() if isinstance(text, str) else text
+    collected.pieces.append(PieceResult(markdown=made.text))
+
+
+def _what_was_raised(error: CellExecutionError) -> str:
+    value = ANSI.sub("", error.evalue).strip()
+    return f"{error.ename}: {value}" if value else error.ename
+
+
+def _raised_at(cell: Cell, error: CellExecutionError) -> int:
+    """The line of the chapter on which the cell's own code was when it raised."""
+    text = ANSI.sub("", error.traceback)
+    found = re.search(r"Cell In\[\d+\], line (\d+)", text)
+    return cell.code_line + int(found.group(1)) - 1 if found else cell.line
+
+
+def kernel_environment(root: Path, outer: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of a kernel: the caller's, and those of the project's `_environment` file.
+
+    The file's values win over the caller's, so that a stray PYTHONHASHSEED changes no number;
+    variables of Python itself that would bring in other code are dropped.
+    """
+    variables = {
+        key: value
+        for key, value in outer.items()
+        if key not in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MATPLOTLIBRC")
+    }
+    path = root / "_environment"
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            key, equals, value = line.partition("=")
+            if equals and not key.lstrip().startswith("#"):
+                variables[key.strip()] = value.strip().strip('"')
+    return variables

@@ -1,0 +1,207 @@
+"""Read `_quarto.yml`: which chapters the book has, in which order, and how it wants to look.
+
+Quarto knows hundreds of keys. This reads the ones that the book uses and refuses the rest, so that
+no setting is ever silently without effect.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import ascii_uppercase
+from typing import Any
+
+import yaml
+
+from bookbuild.problems import BookError, Problem
+
+CONFIG = "_quarto.yml"
+FIRST_HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
+PROJECT_KEYS = {"type", "output-dir", "resources", "pre-render", "post-render"}
+BOOK_KEYS = {
+    "title", "subtitle", "author", "description", "chapters", "appendices", "repo-url",
+    "site-url", "favicon", "license", "page-footer", "search", "sidebar",
+}  # fmt: skip
+TOP_KEYS = {
+    "project", "book", "bibliography", "csl", "execute", "format", "lang", "filters", "license",
+    "number-sections", "link-citations", "crossref",
+}  # fmt: skip
+HTML_KEYS = {
+    "theme", "css", "fig-format", "fig-width", "fig-height", "fig-dpi", "code-copy", "code-fold",
+    "code-overflow", "code-line-numbers", "highlight-style", "html-math-method", "toc",
+    "toc-depth", "number-depth", "include-in-header", "include-after-body", "link-external-newwindow",
+    "grid",
+}  # fmt: skip
+EXECUTE_KEYS = {"freeze", "echo", "warning", "error", "enabled"}
+# Quarto's own for HTML, with SVG as this book has it: inches, and dots per inch.
+FIGURE_DEFAULTS = {"fig-format": "svg", "fig-width": 7, "fig-height": 5, "fig-dpi": 96}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One page of the book. `number` is "2" for a chapter, "A" for an appendix, None for neither."""
+
+    path: str  # relative to the project, with forward slashes
+    number: str | None = None
+    part: str | None = None
+    appendix: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the command line calls it: `masking` for `chapters/masking.qmd`."""
+        return Path(self.path).stem
+
+    @property
+    def href(self) -> str:
+        return str(Path(self.path).with_suffix(".html"))
+
+
+@dataclass(frozen=True)
+class Project:
+    root: Path
+    title: str
+    chapters: tuple[Chapter, ...]
+    subtitle: str = ""
+    author: tuple[str, ...] = ()
+    description: str = ""
+    lang: str = "en"
+    repo_url: str = ""
+    output_dir: str = "_book"
+    bibliography: tuple[str, ...] = ()
+    csl: str | None = None
+    resources: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    execute: Mapping[str, Any] = field(default_factory=dict)
+    html: Mapping[str, Any] = field(default_factory=dict)
+
+    def source(self, chapter: Chapter) -> str:
+        """Text of a chapter, with LF line endings, as Quarto hashes it."""
+        return (self.root / chapter.path).read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+
+    def chapter(self, name: str) -> Chapter:
+        """The chapter that a person calls `name`: its stem or its path."""
+        for chapter in self.chapters:
+            if name in (chapter.name, chapter.path):
+                return chapter
+        known = ", ".join(c.name for c in self.chapters)
+        raise KeyError(f"no chapter is called {name!r}; there are: {known}")
+
+
+def load_project(root: Path) -> Project:
+    """The project in folder `root`. Raises BookError for what is missing or not understood."""
+    path = root / CONFIG
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BookError(
+            Problem(CONFIG, 0, f"not found in {root}; give a book's folder with -C")
+        ) from None
+    try:
+        config = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        line = error.problem_mark.line + 1 if getattr(error, "problem_mark", None) else 0
+        raise BookError(Problem(CONFIG, line, f"is not YAML: {error.problem}")) from None
+    problems = list(_unknown_keys(config, text))
+    if problems:
+        raise BookError(problems)
+    project, book = config.get("project", {}), config.get("book", {})
+    html = (config.get("format") or {}).get("html") or {}
+    chapters = tuple(_chapters(root, book))
+    problems = [
+        Problem(CONFIG, _line(text, c.path), f"lists {c.path}, which does not exist")
+        for c in chapters
+        if not (root / c.path).is_file()
+    ]
+    problems += [
+        Problem(CONFIG, _line(text, c.path), f"two chapters are called {c.name}; rename one")
+        for i, c in enumerate(chapters)
+        if c.name in {other.name for other in chapters[:i]}
+    ]
+    if problems:
+        raise BookError(problems)
+    return Project(
+        root=root,
+        title=str(book.get("title", "")),
+        chapters=chapters,
+        subtitle=str(book.get("subtitle", "")),
+        author=_strings(book.get("author")),
+        description=str(book.get("description", "")),
+        lang=str(config.get("lang", "en")),
+        repo_url=str(book.get("repo-url", "")),
+        output_dir=str(project.get("output-dir", "_book")),
+        bibliography=_strings(config.get("bibliography")),
+        csl=config.get("csl"),
+        resources=_strings(project.get("resources")),
+        filters=_strings(config.get("filters")),
+        execute=config.get("execute") or {},
+        html=html,
+    )
+
+
+def _chapters(root: Path, book: Mapping[str, Any]) -> Iterator[Chapter]:
+    """Chapters in reading order. As in Quarto, `# Title {.unnumbered}` leaves a page out of the count."""
+    count = 0
+    for item in book.get("chapters", []):
+        part, paths = (
+            (str(item["part"]), item.get("chapters", []))
+            if isinstance(item, Mapping)
+            else (None, [item])
+        )
+        for path in paths:
+            numbered = _is_numbered(root / path)
+            count += numbered
+            yield Chapter(path, str(count) if numbered else None, part)
+    for letter, path in zip(ascii_uppercase, book.get("appendices", []), strict=False):
+        yield Chapter(path, letter, None, appendix=True)
+
+
+def _is_numbered(path: Path) -> bool:
+    if not path.is_file():
+        return True
+    first = FIRST_HEADING.search(path.read_text(encoding="utf-8-sig"))
+    return not (first and re.search(r"\{[^}]*(\.unnumbered|(?<=[{ ])-(?=[ }]))", first.group(1)))
+
+
+def _unknown_keys(config: Any, text: str) -> Iterator[Problem]:
+    if not isinstance(config, Mapping):
+        yield Problem(CONFIG, 1, "must be a mapping with the keys project and book")
+        return
+    formats = config.get("format") or {}
+    sections = [
+        ("", config, TOP_KEYS),
+        ("project.", config.get("project") or {}, PROJECT_KEYS),
+        ("book.", config.get("book") or {}, BOOK_KEYS),
+        ("execute.", config.get("execute") or {}, EXECUTE_KEYS),
+        ("format.", formats, {"html"}),
+        (
+            "format.html.",
+            formats.get("html") or {} if isinstance(formats, Mapping) else {},
+            HTML_KEYS,
+        ),
+    ]
+    for prefix, section, known in sections:
+        if not isinstance(section, Mapping):
+            yield Problem(CONFIG, 1, f"{prefix.rstrip('.')} must be a mapping")
+            continue
+        for key in section:
+            if key not in known:
+                yield Problem(
+                    CONFIG,
+                    _line(text, f"{key}:"),
+                    f"{prefix}{key} is a key this build does not know; it knows {', '.join(sorted(known))}",
+                )
+    if (config.get("project") or {}).get("type") != "book":
+        yield Problem(CONFIG, _line(text, "type:"), "project.type must be book")
+
+
+def _line(text: str, needle: str) -> int:
+    for number, line in enumerate(text.splitlines(), 1):
+        if needle in line:
+            return number
+    return 0
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list) else (str(value),)

@@ -1,0 +1,88 @@
+"""Decide which chapters must be executed, and why. Executes nothing, imports nothing heavy."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bookbuild.freeze import Frozen, weave, why_unusable
+from bookbuild.project import FIGURE_DEFAULTS, Project
+from bookbuild.source import Source
+from ledger.inputs import Inputs, file_digest
+
+# A change here changes what a cell's outputs look like, whatever the chapter.
+EXECUTOR = ("kernel.py", "outputs.py")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do with one chapter.
+
+    fresh: its freeze holds. prose: only text around the cells changed; `frozen` is the freeze that
+    an execution would give. stale: it must be executed, for `reason`. plain: it has no code.
+    """
+
+    source: Source
+    state: Literal["fresh", "prose", "stale", "plain"]
+    reason: str = ""
+    frozen: Frozen | None = None
+
+
+def judge(
+    source: Source,
+    frozen: Frozen | None,
+    settings: Mapping[str, str],
+    changed: Callable[[Inputs], list[str]],
+) -> Verdict:
+    """The verdict on one chapter. `changed` says what differs from recorded inputs today."""
+    if not source.executable:
+        return Verdict(source, "plain")
+    if reason := why_unusable(frozen):
+        return Verdict(source, "stale", reason)
+    then = frozen.inputs["settings"]
+    for name in sorted({*then, *settings}):
+        if then.get(name) != settings.get(name):
+            return Verdict(source, "stale", f"{name} changed")
+    if reasons := changed(frozen.computed_from):
+        return Verdict(source, "stale", _first_of(reasons))
+    if frozen.hash == source.md5:
+        return Verdict(source, "fresh", frozen=frozen)
+    woven = weave(frozen, source)
+    if woven is None:
+        return Verdict(source, "stale", _what_in_the_text(frozen, source))
+    return Verdict(source, "prose", "its prose changed", woven)
+
+
+def _first_of(reasons: list[str]) -> str:
+    more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    return reasons[0] + more
+
+
+def _what_in_the_text(frozen: Frozen, source: Source) -> str:
+    then = {cell["label"]: cell["key"] for cell in frozen.inputs["cells"]}
+    now = {cell.label: cell.key for cell in source.cells}
+    for label, key in now.items():
+        if label not in then:
+            return f"cell {label} is new"
+        if then[label] != key:
+            return f"cell {label} changed"
+    for label in then:
+        if label not in now:
+            return f"cell {label} is gone"
+    if list(then) != list(now):
+        return "its cells are in another order"
+    return "an inline expression is new, or moved past a cell"
+
+
+def settings_of(project: Project) -> dict[str, str]:
+    """Name → hash of what decides, besides the chapters, how cells run and show."""
+    figures = {key: project.html.get(key, default) for key, default in FIGURE_DEFAULTS.items()}
+    here = Path(__file__).parent
+    found = {
+        "the figures' format in _quarto.yml": json.dumps(figures, sort_keys=True),
+        "the executor": "".join(str(file_digest(here / name)) for name in EXECUTOR),
+        "_environment": str(file_digest(project.root / "_environment")),
+    }
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in found.items()}
