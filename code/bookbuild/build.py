@@ -1,8 +1,8 @@
-"""Build the book: decide, execute what is stale, check, render, and only then replace what is there.
+"""Build the book: decide, execute what is stale, check, render; only then replace what is there.
 
 Everything is computed before anything is replaced, so a build that fails, in whatever way, leaves
-the last good `_freeze` and the last good site as they were. What succeeded in a failed build is kept
-in `.book/kept` and used by the next one.
+the last good `_freeze` and the last good site as they were. What succeeded in a failed build is
+kept in `.book/kept` and used by the next one.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Pla
     try:
         ledger = load_ledger(project.root / LEDGER)
     except LedgerError as error:
-        raise BookError([_problem(line) for line in str(error).splitlines()]) from None
+        raise BookError([problem_of(line) for line in str(error).splitlines()]) from None
     sources, problems = [], []
     for chapter in project.chapters:
         try:
@@ -125,19 +125,34 @@ def execute_stale(
     timeout: float,
     listener: Listener,
     only: Sequence[str] = (),
+    keep: bool = True,
 ) -> dict[str, Frozen]:
     """Execute what is stale; all usable freezes by chapter path. Writes only below `.book`.
 
-    Raises ChaptersFailed when a chapter fails; what the others gave is kept for the next build.
+    Each chapter's result is kept as soon as it is there, so that whatever fails or stops the build
+    afterwards, the next one need not execute it again. Raises ChaptersFailed when a chapter fails.
     """
     names = {plan.project.chapter(name).path for name in only}
     todo = [v for v in plan.stale if not names or v.source.path in names]
     frozen = {v.source.path: v.frozen for v in plan.verdicts if v.frozen is not None}
     if not todo:
+        _note_drifts(plan.project.root, [])
         return frozen
     from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
 
     reasons = {verdict.source.path: verdict.reason for verdict in todo}
+    entries = digests(plan.ledger.values())
+
+    def finished(result: Run | Failure) -> None:
+        path = result.source.path
+        if isinstance(result, Run):
+            if not result.record["ledger"].items() <= entries.items():
+                raise BookError(Problem(LEDGER, 0, f"was edited while {path} ran; build again"))
+            frozen[path] = freezing.freeze(result, plan.ledger, plan.settings)
+            if keep:
+                _put_freeze(plan.project.root, frozen[path], _kept(plan.project.root, path))
+        listener.finished(result, reasons[path])
+
     listener.executing(todo, jobs)
     results = execute(
         plan.project,
@@ -145,15 +160,9 @@ def execute_stale(
         jobs=jobs,
         timeout=timeout,
         environment=kernel_environment(plan.project.root),
-        done=lambda result: listener.finished(result, reasons[result.source.path]),
+        done=finished,
     )
     failures = [result for result in results if isinstance(result, Failure)]
-    for result in results:
-        if isinstance(result, Run):
-            made = freezing.freeze(result, plan.ledger, plan.settings)
-            frozen[result.source.path] = made
-            if failures:
-                _put_freeze(plan.project.root, made, _kept(plan.project.root, result.source.path))
     _note_drifts(plan.project.root, failures)
     if failures:
         raise ChaptersFailed(failures, len(todo) - len(failures), len(plan.verdicts) - len(todo))
@@ -192,6 +201,7 @@ def build(
     listener = listener or Listener()
     with _alone(project.root), _scratch(project.root) as scratch:
         site = project.root / project.output_dir
+        _refuse_foreign(project, site)
         swap.recover(site)
         now = plan(project, fresh, only)
         if not execute and now.stale:
@@ -201,15 +211,21 @@ def build(
                     for v in now.stale
                 ]
             )
+        if render and only:
+            names = {project.chapter(name).path for name in only}
+            if left := [v for v in now.stale if v.source.path not in names]:
+                raise BookError(
+                    [Problem(v.source.path, 0, f"is stale: {v.reason}; build it too") for v in left]
+                )
         frozen = execute_stale(now, jobs=jobs, timeout=timeout, listener=listener, only=only)
         check_bindings(now, frozen)
         done = [v.source.path for v in now.stale if v.source.path in frozen]
         replaced = [v for v in now.verdicts if v.source.path in done or v.state == "prose"]
-        report = dict(
-            ran=tuple(done),
-            woven=tuple(v.source.path for v in now.verdicts if v.state == "prose"),
-            fresh=tuple(v.source.path for v in now.verdicts if v.state in ("fresh", "plain")),
-        )
+        report = {
+            "ran": tuple(done),
+            "woven": tuple(v.source.path for v in now.verdicts if v.state == "prose"),
+            "fresh": tuple(v.source.path for v in now.verdicts if v.state in ("fresh", "plain")),
+        }
         key = _site_key(now, frozen) if render else ""
         if render and not replaced and _is_built(project, key):
             return Report(**report, up_to_date=True)
@@ -217,23 +233,24 @@ def build(
         if render:
             listener.rendering()
             pages = _render(now, frozen, scratch, jobs)
-        for verdict in replaced:
-            path = verdict.source.path
-            staging = scratch / "freeze" / path.removesuffix(".qmd")
-            _put_freeze(
-                project.root, frozen[path], project.root / freezing.folder_of(path), staging
-            )
+        staged = {
+            scratch / "freeze" / v.source.path.removesuffix(".qmd"): v.source.path for v in replaced
+        }
+        for staging, path in staged.items():  # all of them, before the first is replaced
+            _write(frozen[path], staging)
+        for staging, path in staged.items():
+            swap.put(staging, project.root / freezing.folder_of(path))
         _remove_leftovers(project)
         shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
         if render:
             swap.put(scratch / "site", site)
             _note_built(project, key)
-            report |= dict(rendered=tuple(pages.rendered), pages=len(project.chapters))
+            report |= {"rendered": tuple(pages.rendered), "pages": len(project.chapters)}
         return Report(**report)
 
 
 def markdown_of(plan: Plan, frozen: Mapping[str, Frozen]) -> dict[str, str]:
-    """Each chapter's Markdown for the renderer: from its freeze, or its text where it has no code."""
+    """Each chapter's Markdown for the renderer: from its freeze, or its text if it has no code."""
     return {
         v.source.path: frozen[v.source.path].markdown if v.source.path in frozen else v.source.text
         for v in plan.verdicts
@@ -243,7 +260,7 @@ def markdown_of(plan: Plan, frozen: Mapping[str, Frozen]) -> dict[str, str]:
 def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
     from bookbuild.render import render_site  # imports Jinja and finds pandoc
 
-    # The renderer's filters read numbers.json where the project will have it: give them the new ones.
+    # The filters read numbers.json below a `_freeze` folder: give them one with the new ones.
     folder = scratch / "rendered-from"
     for path, made in frozen.items():
         _write(made, folder / freezing.folder_of(path))
@@ -265,10 +282,16 @@ def _site_key(plan: Plan, frozen: Mapping[str, Frozen]) -> str:
     root = plan.project.root
     here = Path(__file__).parent
     ours = [path for path in sorted(here.rglob("*")) if path.suffix in (".py", ".lua", ".j2")]
-    files = [root / CONFIG, *(root / name for name in plan.project.bibliography)]
-    for folder in (root / "media", here.parents[1] / "media"):
-        files += sorted(path for path in folder.rglob("*") if path.is_file())
-    parts = [f"{path.name} {file_digest(path)}" for path in [*ours, *files]]
+    named = [*plan.project.bibliography, *plan.project.filters, plan.project.csl or CONFIG]
+    files = [root / CONFIG, *(root / name for name in named)]
+    shown = [
+        path
+        for pattern in plan.project.resources
+        for path in sorted(root.glob(pattern.lstrip("/")))
+    ]
+    for folder in (root / "media", here.parents[1] / "media", *shown):
+        files += sorted(path for path in (folder, *folder.rglob("*")) if path.is_file())
+    parts = [f"{path} {file_digest(path)}" for path in [*ours, *files]]
     for verdict in plan.verdicts:
         path = verdict.source.path
         made = frozen.get(path)
@@ -311,20 +334,28 @@ def _write(frozen: Frozen, folder: Path) -> None:
         path.write_bytes(content)
 
 
-def _put_freeze(root: Path, frozen: Frozen, place: Path, staging: Path | None = None) -> None:
-    staging = staging or Path(tempfile.mkdtemp(prefix="put-", dir=root / WORK)) / "freeze"
-    _write(frozen, staging)
-    swap.put(staging, place)
+def _put_freeze(root: Path, frozen: Frozen, place: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="put-", dir=root / WORK) as folder:
+        staging = Path(folder) / "freeze"
+        _write(frozen, staging)
+        swap.put(staging, place)
 
 
 def _remove_leftovers(project: Project) -> None:
-    """Remove the freeze of a chapter that was renamed or removed: only folders with our own seal."""
+    """Remove the freeze of a renamed or removed chapter: only folders with our own seal."""
     top = project.root / freezing.FREEZE
     current = {project.root / freezing.folder_of(chapter.path) for chapter in project.chapters}
     for inputs in sorted(top.glob(f"**/{freezing.RESULTS}/inputs.json")):
         folder = inputs.parents[1]
         if folder not in current and freezing.why_unusable(freezing.read(folder)) is None:
             shutil.rmtree(folder)
+
+
+def _refuse_foreign(project: Project, site: Path) -> None:
+    """Raise BookError where the site would replace a folder that is no site."""
+    if site.is_dir() and any(site.iterdir()) and not (site / "index.html").is_file():
+        text = f"output-dir {project.output_dir} holds files that are no site; name another folder"
+        raise BookError(Problem(CONFIG, 0, text))
 
 
 def _note_drifts(root: Path, failures: Sequence[Failure]) -> None:
@@ -338,7 +369,8 @@ def _note_drifts(root: Path, failures: Sequence[Failure]) -> None:
     path.write_text(json.dumps(drifts, ensure_ascii=False), encoding="utf-8")
 
 
-def _problem(line: str) -> Problem:
+def problem_of(line: str) -> Problem:
+    """A line of a LedgerError as a problem of the book."""
     path, number, text = line.split(":", 2)
     return Problem(path, int(number), text.strip())
 

@@ -1,4 +1,4 @@
-"""The command `book`. Answers go to stdout, progress to stderr; no logic here: parse, call, print."""
+"""The command `book`. Answers go to stdout, progress to stderr. No logic: parse, call, print."""
 
 import json
 import os
@@ -146,8 +146,8 @@ def verify(folder, jobs, timeout, as_json):
             for problem in one.problems:
                 click.echo(f"{one.chapter}: {problem}", err=True)
         click.echo(
-            f"{totals['numbers']} numbers of {_count(totals['chapters'], 'chapter')} recomputed, all "
-            f"inside their tolerances; {totals['identical']} of {totals['chapters']} chapters "
+            f"{totals['numbers']} numbers of {_count(totals['chapters'], 'chapter')} recomputed, "
+            f"all inside their tolerances; {totals['identical']} of {totals['chapters']} chapters "
             "identical to the freeze, byte for byte"
         )
     sys.exit(1 if totals["problems"] else 0)
@@ -231,10 +231,9 @@ class _told:
             )
             sys.exit(130)
         if isinstance(error, OSError):
-            name = f"{error.filename}: " if error.filename else ""
+            said = f"{error.filename}: {error.strerror}" if error.filename else error
             click.echo(
-                f"{name}{error.strerror}; _book and _freeze are still those of the last good build",
-                err=True,
+                f"{said}; _book and _freeze are still those of the last good build", err=True
             )
             sys.exit(1)
         return False

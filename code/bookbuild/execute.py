@@ -18,8 +18,10 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import nbformat
+import zmq
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from nbclient import NotebookClient
@@ -32,10 +34,14 @@ from bookbuild.run import Failure, PieceResult, Run
 from bookbuild.source import Cell, Inline, Prose, Source
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+FRAME = re.compile(r"Cell In\[(\d+)\], line (\d+)")
+CHAINED = "During handling of the above exception|was the direct cause of the following exception"
 KERNEL = KernelSpec(
     argv=[
         *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
         "--HistoryManager.enabled=False",
+        # C++ libraries write times and process numbers to the terminal: no output of a cell.
+        "--IPKernelApp.capture_fd_output=False",
     ],
     display_name="Python 3",
     language="python",
@@ -64,7 +70,7 @@ def execute(
     environment: Mapping[str, str],
     done: Callable[[Run | Failure], None] = lambda result: None,
 ) -> list[Run | Failure]:
-    """Execute chapters, `jobs` at a time, each in its own kernel; results in the order of `sources`.
+    """Execute chapters, `jobs` at a time, each in its own kernel; results in the order given.
 
     Args:
         timeout: seconds that one cell may take.
@@ -98,29 +104,34 @@ async def _execute_one(project, source, timeout, environment, started) -> Run | 
         async with _kernel(project, source, timeout, environment) as client:
             collected = _Collected()
             count = 0
-            for piece in source.pieces:
-                if isinstance(piece, Prose):
-                    line, what = piece.line, "an inline expression"
-                    collected.pieces.append(await _run_inlines(client, piece))
-                    continue
-                count += 1
-                line, what = piece.line, f"cell {piece.label}"
-                await _run_cell(client, piece, count, source, collected)
-            line, what = 0, "the record of its inputs"
-            record = json.loads(
-                await _hidden(client, f"_book_kernel.finish({str(project.root)!r})")
-            )
+            broken = None
+            try:
+                for piece in source.pieces:
+                    if isinstance(piece, Prose):
+                        line, what = piece.line, "an inline expression"
+                        collected.pieces.append(await _run_inlines(client, piece, project.root))
+                        continue
+                    count += 1
+                    line, what = piece.line, f"cell {piece.label}"
+                    await _run_cell(client, piece, count, source, project.root, collected)
+                line, what = 0, "the record of its inputs"
+            except _CellFailed as error:
+                broken = failed(f"{what}: {error}", error.line or line)
+            except UnknownOutput as error:
+                broken = failed(f"{what} {error}", line)
+            record = await _record(client, project.root, broken)
     except CellTimeoutError:
         return failed(f"{what} ran for more than {timeout:g} s and was stopped", line)
     except DeadKernelError:
         return failed(f"{what}: the kernel died (out of memory, or a crash in compiled code)", line)
     except _CellFailed as error:
         return failed(f"{what}: {error}", error.line or line)
-    except UnknownOutput as error:
-        return failed(f"{what} {error}", line)
-    if record["drifts"]:
-        problems = tuple(Problem(source.path, d["line"], d["message"]) for d in record["drifts"])
-        return Failure(source, problems, time.monotonic() - started, tuple(record["drifts"]))
+    if broken or record["drifts"]:
+        # A number that drifted may well be why a later cell raised: tell both.
+        problems = [Problem(source.path, d["line"], d["message"]) for d in record["drifts"]]
+        problems += broken.problems if broken else ()
+        seconds = time.monotonic() - started
+        return Failure(source, tuple(problems), seconds, tuple(record["drifts"]))
     return Run(
         source,
         tuple(collected.pieces),
@@ -140,14 +151,15 @@ class _CellFailed(Exception):
 async def _kernel(
     project: Project, source: Source, timeout: float, environment: Mapping[str, str]
 ) -> AsyncIterator[NotebookClient]:
-    """A client with a running kernel in the chapter's folder; the kernel never outlives the block."""
+    """A client with a running kernel in the chapter's folder; it never outlives the block."""
     folder = Path(tempfile.mkdtemp(prefix="book-kernel-"))
     path = project.root / source.path
     manager = AsyncKernelManager(
         kernel_spec_manager=_OurKernel(),
         connection_file=str(folder / "kernel.json"),
-        # Sockets in a folder of our own: nobody else on the machine can talk to the kernel.
-        transport="ipc" if os.name == "posix" else "tcp",
+        # Sockets in a folder of our own: nobody else on the machine can talk to the kernel. Their
+        # names are limited to some 100 bytes.
+        transport="ipc" if os.name == "posix" and len(os.fsencode(folder)) < 80 else "tcp",
         shutdown_wait_time=2.0,
     )
     client = NotebookClient(
@@ -156,30 +168,40 @@ async def _kernel(
         timeout=timeout,
         startup_timeout=120,
         iopub_timeout=30,
+        shell_timeout_interval=1,
         raise_on_iopub_timeout=True,
         record_timing=False,
         allow_errors=False,
         coalesce_streams=True,
     )
     figures = {key: project.html.get(key, default) for key, default in FIGURE_DEFAULTS.items()}
+    log = folder / "kernel.log"
     try:
-        log = (folder / "kernel.log").open("wb")
-        await client.async_start_new_kernel(
-            cwd=str(path.parent),
-            stdout=log,
-            stderr=log,
-            env={
-                **environment,
-                # The project's own package, also in a copy that is not the installed one.
-                "PYTHONPATH": str(project.root / "code"),
-                "IPYTHONDIR": str(folder / "ipython"),
-                "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-                "QUARTO_PROJECT_ROOT": str(project.root),
-                "QUARTO_DOCUMENT_PATH": str(path.parent),
-                "QUARTO_DOCUMENT_FILE": path.name,
-            },
-        )
-        await client.async_start_new_kernel_client()
+        (folder / "matplotlibrc").touch()
+        with log.open("wb") as output:
+            await client.async_start_new_kernel(
+                cwd=str(path.parent),
+                stdout=output,
+                stderr=output,
+                env={
+                    # Matplotlib's own defaults, whatever the user has chosen for other work.
+                    "MATPLOTLIBRC": str(folder / "matplotlibrc"),
+                    **environment,
+                    # The project's own package, also in a copy that is not the installed one.
+                    "PYTHONPATH": str(project.root / "code"),
+                    "IPYTHONDIR": str(folder / "ipython"),
+                    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+                    "QUARTO_PROJECT_ROOT": str(project.root),
+                    "QUARTO_DOCUMENT_PATH": str(path.parent),
+                    "QUARTO_DOCUMENT_FILE": path.name,
+                },
+            )
+        try:
+            await client.async_start_new_kernel_client()
+        except RuntimeError as error:
+            said = log.read_text("utf-8", "replace").strip().splitlines() or [str(error)]
+            raise _CellFailed(f"did not start: {said[-1]}") from None
+        client.kc.iopub_channel.socket.set(zmq.RCVHWM, 0)  # see bookbuild.kernel
         await _run_hidden(
             client,
             "import bookbuild.kernel as _book_kernel; "
@@ -195,17 +217,29 @@ async def _kernel(
 
 
 async def _run_hidden(client: NotebookClient, code: str) -> None:
-    reply = await client.async_wait_for_reply(
-        client.kc.execute(code, silent=True, store_history=False)
-    )
+    reply = await _reply(client, client.kc.execute(code, silent=True, store_history=False))
     if reply["content"]["status"] != "ok":
         raise _CellFailed(f"the build's own start failed: {reply['content'].get('evalue')}")
 
 
-async def _hidden(client: NotebookClient, expression: str) -> str:
-    """The value of an expression that is a string."""
-    result = (await _expressions(client, [expression]))[0]
-    return ast.literal_eval(result["text/plain"])
+async def _reply(client: NotebookClient, message: str) -> Mapping[str, Any]:
+    """The kernel's answer to a message; CellTimeoutError or DeadKernelError if there is none."""
+    no_cell = nbformat.v4.new_code_cell("")  # nbclient wants one to say what took too long
+    reply = await client.async_wait_for_reply(message, no_cell)
+    if reply is None:
+        raise DeadKernelError("Kernel died")
+    return reply
+
+
+async def _record(client: NotebookClient, root: Path, broken: Failure | None) -> Mapping[str, Any]:
+    """What the kernel recorded; after a failure, as much of it as can still be had."""
+    try:
+        result = (await _expressions(client, [f"_book_kernel.finish({str(root)!r})"]))[0]
+        return json.loads(ast.literal_eval(result["text/plain"]))
+    except (_CellFailed, CellTimeoutError, DeadKernelError):
+        if broken is None:
+            raise
+        return {"drifts": []}
 
 
 async def _expressions(
@@ -213,9 +247,7 @@ async def _expressions(
 ) -> list[Mapping[str, str]]:
     """Jupyter's data of each expression, evaluated together after an empty cell."""
     wanted = {str(number): text for number, text in enumerate(expressions)}
-    reply = await client.async_wait_for_reply(client.kc.execute("", user_expressions=wanted))
-    if reply is None:
-        raise DeadKernelError("Kernel died")
+    reply = await _reply(client, client.kc.execute("", user_expressions=wanted))
     results = []
     for number, text in wanted.items():
         result = reply["content"].get("user_expressions", {}).get(number, {})
@@ -226,14 +258,33 @@ async def _expressions(
     return results
 
 
-async def _run_inlines(client: NotebookClient, piece: Prose) -> PieceResult:
+async def _run_inlines(client: NotebookClient, piece: Prose, root: Path) -> PieceResult:
     if not piece.inlines:
         return PieceResult()
     try:
         data = await _expressions(client, [inline.expression for inline in piece.inlines])
     except _CellFailed as error:
         raise _CellFailed(str(error), _line_of(piece, str(error))) from None
-    return PieceResult(inlines=tuple(map(inline_markdown, data)))
+    values = []
+    for inline, shown in zip(piece.inlines, data, strict=True):
+        try:
+            values.append(inline_markdown(shown))
+            if found := _unrepeatable("\n".join(map(str, shown.values())), root):
+                raise UnknownOutput(found)
+        except UnknownOutput as error:
+            text = f"`{inline.expression}` {error}"
+            raise _CellFailed(text, line_in(piece, inline)) from None
+    return PieceResult(inlines=tuple(values))
+
+
+def _unrepeatable(text: str, root: Path) -> str | None:
+    """What in an output names this machine or this run, as a message."""
+    for folder in (str(root), str(Path.home())):
+        if folder != "/" and re.search(rf"{re.escape(folder)}(?![\w-])", text):
+            return f"prints {folder}, a folder of this machine; print what is the same everywhere"
+    if found := re.search(r"\bat 0x[0-9a-f]{6,}|\bipykernel_\d+", text):
+        return f"prints {found.group()!r}, which differs from run to run; print what stays the same"
+    return None
 
 
 def _line_of(piece: Prose, message: str) -> int:
@@ -248,7 +299,12 @@ def line_in(piece: Prose, inline: Inline) -> int:
 
 
 async def _run_cell(
-    client: NotebookClient, cell: Cell, count: int, source: Source, collected: _Collected
+    client: NotebookClient,
+    cell: Cell,
+    count: int,
+    source: Source,
+    root: Path,
+    collected: _Collected,
 ) -> None:
     notebook_cell = nbformat.v4.new_code_cell(cell.code)
     if cell.options.get("eval") is not False:
@@ -261,6 +317,8 @@ async def _run_cell(
             raise _CellFailed(_what_was_raised(error), _raised_at(cell, error)) from None
     files = f"{Path(source.path).stem}_files"
     made = cell_markdown(cell, notebook_cell.outputs, count, files)
+    if found := _unrepeatable(made.text.replace(cell.code, "", 1), root):
+        raise UnknownOutput(found)
     for name, content in made.figures.items():
         text = content if name.endswith(".svg") else base64.b64decode(content)
         collected.figures[name] = text.encode() if isinstance(text, str) else text
@@ -274,9 +332,14 @@ def _what_was_raised(error: CellExecutionError) -> str:
 
 def _raised_at(cell: Cell, error: CellExecutionError) -> int:
     """The line of the chapter on which the cell's own code was when it raised."""
-    text = ANSI.sub("", error.traceback)
-    found = re.search(r"Cell In\[\d+\], line (\d+)", text)
-    return cell.code_line + int(found.group(1)) - 1 if found else cell.line
+    # Of chained errors the last stopped the cell; functions of earlier cells have lower numbers.
+    text = re.split(CHAINED, ANSI.sub("", error.traceback))[-1]
+    frames = [tuple(map(int, frame)) for frame in FRAME.findall(text)]
+    if not frames:
+        return cell.line
+    newest = max(number for number, _ in frames)
+    line = next(line for number, line in frames if number == newest)
+    return cell.code_line + line - 1
 
 
 def kernel_environment(root: Path, outer: Mapping[str, str] = os.environ) -> dict[str, str]:

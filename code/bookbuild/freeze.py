@@ -142,40 +142,58 @@ def weave(frozen: Frozen, source: Source) -> Frozen | None:
     """The freeze that executing `source` would give, made from the old one, or None.
 
     It can be made when only prose changed: the same cells in the same order, and each inline
-    expression still standing between the same two cells. An expression that is gone could have
-    changed the kernel's state, unless it only said a number.
+    expression still standing between the same two cells. What only says a number may come again,
+    move between its cells or go; any other expression could change the kernel's state, so of those
+    there must be the same ones in the same order.
     """
     inputs = frozen.inputs
     markdown = frozen.markdown
     if [cell["key"] for cell in inputs["cells"]] != [cell.key for cell in source.cells]:
         return None
     cells = [markdown[slice(*cell["span"])] for cell in inputs["cells"]]
-    known: dict[tuple[int, str], str] = {
-        (inline["after"], inline["expression"]): markdown[slice(*inline["span"])]
-        for inline in inputs["inlines"]
-    }
+    says: dict[tuple[int, str], str] = {}
+    others: list[tuple[tuple[int, str], str]] = []
+    for inline in inputs["inlines"]:
+        place = (inline["after"], inline["expression"])
+        value = markdown[slice(*inline["span"])]
+        if _said(inline["expression"]):
+            says[place] = value
+        else:
+            others.append((place, value))
     pieces, used, count = [], set(), 0
+    left = iter(others)
     for piece in source.pieces:
         if isinstance(piece, Cell):
             pieces.append(PieceResult(markdown=cells[count]))
             count += 1
             continue
-        places = [(count, inline.expression) for inline in piece.inlines]
-        if not set(places) <= set(known):
-            return None
-        used |= set(places)
-        pieces.append(PieceResult(inlines=tuple(known[place] for place in places)))
-    gone = {expression for _, expression in set(known) - used}
-    said = {expression: _said(expression) for expression in gone}
-    if None in said.values():
+        values = []
+        for inline in piece.inlines:
+            place = (count, inline.expression)
+            if _said(inline.expression) is None:
+                before, value = next(left, (None, ""))
+                if before != place:
+                    return None
+                values.append(value)
+            elif place in says:
+                used.add(place)
+                values.append(says[place])
+            else:
+                return None
+        pieces.append(PieceResult(inlines=tuple(values)))
+    if next(left, None) is not None:
+        return None
+    gone = {_said(expression) for _, expression in set(says) - used}
+    gone -= {_said(expression) for _, expression in used}
+    # Where a cell or a longer expression says numbers too, only an execution knows what is left.
+    elsewhere = [cell.code for cell in source.cells] + [place[1] for place, _ in others]
+    if gone and any("say(" in code for code in elsewhere):
         return None
     numbers = frozen.numbers | {"title": source.title}
     del numbers["format"], numbers["freeze"]
-    checked = {number["id"] for number in numbers["numbers"]}
-    still = {_said(expression) for _, expression in used} - {None}
-    unsaid = set(said.values()) - still - checked
+    numbers["said"] = sorted(set(numbers["said"]) - gone)
+    unsaid = gone - {number["id"] for number in numbers["numbers"]}
     entries = {id: digest for id, digest in inputs["ledger"].items() if id not in unsaid}
-    numbers["said"] = sorted(set(numbers["said"]) - (set(said.values()) - still))
     figures = {
         path.removeprefix(f"{FIGURES}/"): content
         for path, content in frozen.files.items()

@@ -23,6 +23,7 @@ def start(root: str, figures: dict) -> None:
         figures: `fig-format`, `fig-width` and `fig-height` in inches, `fig-dpi`.
     """
     global _recorder
+    _lose_no_output()
     sys.dont_write_bytecode = True  # a source edited twice within a second must not run stale
     _recorder = Recorder(Path(root))
     shell = _shell()
@@ -54,6 +55,14 @@ def finish(root: str) -> str:
             "drifts": [vars(drift) for drift in book.drifts] if book else [],
         }
     )
+
+
+def _lose_no_output() -> None:
+    """Queue what cells show without a limit: beyond a thousand messages ZeroMQ drops them unsaid."""
+    import zmq
+
+    thread = _shell().kernel.iopub_socket.io_thread
+    thread.schedule(lambda: thread.socket.set(zmq.SNDHWM, 0))
 
 
 def environment() -> dict:

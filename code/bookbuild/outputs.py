@@ -58,6 +58,7 @@ def cell_markdown(
         parts += _code(cell)
     figures: dict[str, str | bytes] = {}
     cell_caption, captions = _captions(cell, displays)
+    alts = _alts(cell, displays)
     if option("output") is not False:
         asis = option("output") == "asis"
         number = 0
@@ -69,7 +70,17 @@ def cell_markdown(
             if not asis:
                 parts.append(_output_opening(cell, output, label, outer))
             parts.append(
-                _output(cell, output, index, label, captions, f"{files}/figure-html", figures, asis)
+                _output(
+                    cell,
+                    output,
+                    index,
+                    label,
+                    captions,
+                    alts,
+                    f"{files}/figure-html",
+                    figures,
+                    asis,
+                )
             )
             if not asis:
                 parts.append(":::\n")
@@ -85,6 +96,8 @@ def inline_markdown(data: Mapping[str, str]) -> str:
         return data["text/markdown"]
     if "text/html" in data:
         return f"`{data['text/html']}`{{=html}}"
+    if set(data) != {"text/plain"}:
+        raise UnknownOutput(f"shows {', '.join(sorted(data))}; prose takes text or Markdown")
     text = data["text/plain"]
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return MARKDOWN_SIGNS.sub(r"\\\1", text[1:-1])
@@ -115,7 +128,7 @@ def _is_display(output: Mapping[str, Any]) -> bool:
 
 
 def _is_plot_object(output: Mapping[str, Any], has_image: bool) -> bool:
-    """`[<matplotlib.lines.Line2D at 0x…>]`, which a plotting call returns and nobody wants to see."""
+    """`[<matplotlib.lines.Line2D at 0x…>]`, which a plotting call returns for nobody to see."""
     if output["output_type"] != "execute_result" or set(output["data"]) != {"text/plain"}:
         return False
     text = output["data"]["text/plain"].strip()
@@ -132,7 +145,8 @@ def _kind(output: Mapping[str, Any], cell: Cell) -> str:
             "show it through Markdown: display(Markdown('`<b>…</b>`{=html}'))"
         )
     for kind in KINDS:
-        if kind in data:
+        # Jupyter adds a plain text to everything; beside a form that is not known it says nothing.
+        if kind in data and (kind != "text/plain" or len(data) == 1):
             return kind
     raise UnknownOutput(f"shows {', '.join(sorted(data))}; the book prints {', '.join(KINDS)}")
 
@@ -196,7 +210,7 @@ def _captions(cell: Cell, displays: Sequence) -> tuple[str | None, list[str]]:
     if parts is not None:
         if len(parts) != len(displays):
             raise UnknownOutput(
-                f"has {len(parts)} captions in fig-subcap for {len(displays)} figures; give one for each"
+                f"has {len(parts)} captions in fig-subcap for {len(displays)} figures; give each"
             )
         return caption, list(parts)
     if caption is None:
@@ -232,6 +246,7 @@ def _output(
     index: int,
     label: str,
     captions: list[str],
+    alts: list[str],
     folder: str,
     figures: dict[str, str | bytes],
     asis: bool,
@@ -246,7 +261,7 @@ def _output(
     if kind in IMAGES:
         name = f"{cell.label}-output-{index + 1}.{IMAGES[kind]}"
         figures[name] = data
-        alt = _alt(cell, index)
+        alt = alts.pop(0) if alts else ""
         words = [f"#{label}"] + ([f"fig-alt='{_attribute(alt)}'"] if alt else [])
         return f"![{caption}]({folder}/{name}){{{' '.join(words)}}}\n"
     below = f"\n{caption}\n" if caption else ""
@@ -255,11 +270,17 @@ def _output(
     return _verbatim(data) + below
 
 
-def _alt(cell: Cell, index: int) -> str | None:
-    alt = cell.options.get("fig-alt")
-    if isinstance(alt, list):
-        return alt[index] if index < len(alt) else None
-    return alt
+def _alts(cell: Cell, displays: Sequence) -> list[str]:
+    """The alternative text of each figure: its own, or the one for all."""
+    images = [output for output in displays if _kind(output, cell) in IMAGES]
+    alts = cell.options.get("fig-alt", "")
+    if isinstance(alts, str):
+        return [alts] * len(images)
+    if len(alts) != len(images):
+        raise UnknownOutput(
+            f"has {len(alts)} texts in fig-alt for {len(images)} figures; give one for each"
+        )
+    return list(alts)
 
 
 def _verbatim(text: str) -> str:

@@ -7,7 +7,7 @@ no setting is ever silently without effect.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import ascii_uppercase
 from typing import Any
 
@@ -20,26 +20,24 @@ FIRST_HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
 PROJECT_KEYS = {"type", "output-dir", "resources", "pre-render", "post-render"}
 BOOK_KEYS = {
     "title", "subtitle", "author", "description", "chapters", "appendices", "repo-url",
-    "site-url", "favicon", "license", "page-footer", "search", "sidebar",
 }  # fmt: skip
 TOP_KEYS = {
-    "project", "book", "bibliography", "csl", "execute", "format", "lang", "filters", "license",
-    "number-sections", "link-citations", "crossref",
+    "project", "book", "bibliography", "csl", "execute", "format", "lang", "filters",
+    "link-citations",
 }  # fmt: skip
 HTML_KEYS = {
-    "theme", "css", "fig-format", "fig-width", "fig-height", "fig-dpi", "code-copy", "code-fold",
-    "code-overflow", "code-line-numbers", "highlight-style", "html-math-method", "toc",
-    "toc-depth", "number-depth", "include-in-header", "include-after-body", "link-external-newwindow",
-    "grid",
+    "theme", "css", "fig-format", "fig-width", "fig-height", "fig-dpi", "code-copy", "toc",
+    "html-math-method",
 }  # fmt: skip
-EXECUTE_KEYS = {"freeze", "echo", "warning", "error", "enabled"}
+EXECUTE_KEYS = {"freeze"}
+SOURCES = {"_freeze", "code", "chapters", "media", "tests"}
 # Quarto's own for HTML, with SVG as this book has it: inches, and dots per inch.
 FIGURE_DEFAULTS = {"fig-format": "svg", "fig-width": 7, "fig-height": 5, "fig-dpi": 96}
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """One page of the book. `number` is "2" for a chapter, "A" for an appendix, None for neither."""
+    """One page. `number` is "2" for a chapter, "A" for an appendix, None for neither."""
 
     path: str  # relative to the project, with forward slashes
     number: str | None = None
@@ -100,11 +98,14 @@ def load_project(root: Path) -> Project:
         config = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         line = error.problem_mark.line + 1 if getattr(error, "problem_mark", None) else 0
-        raise BookError(Problem(CONFIG, line, f"is not YAML: {error.problem}")) from None
-    problems = list(_unknown_keys(config, text))
+        said = getattr(error, "problem", None) or getattr(error, "reason", error)
+        raise BookError(Problem(CONFIG, line, f"is not YAML: {said}")) from None
+    except UnicodeDecodeError as error:
+        raise BookError(Problem(CONFIG, 0, f"is not UTF-8: {error.reason}")) from None
+    problems = list(_unknown_keys(config, text)) or list(_wrong_values(config, text))
     if problems:
         raise BookError(problems)
-    project, book = config.get("project", {}), config.get("book", {})
+    project, book = config["project"], config["book"]
     html = (config.get("format") or {}).get("html") or {}
     chapters = tuple(_chapters(root, book))
     problems = [
@@ -116,6 +117,13 @@ def load_project(root: Path) -> Project:
         Problem(CONFIG, _line(text, c.path), f"two chapters are called {c.name}; rename one")
         for i, c in enumerate(chapters)
         if c.name in {other.name for other in chapters[:i]}
+    ]
+    folders = {c.path.removesuffix(".qmd") for c in chapters}
+    problems += [
+        Problem(CONFIG, _line(text, c.path), f"{c.path} lies in the freeze of {folder}.qmd")
+        for c in chapters
+        for folder in map(str, PurePosixPath(c.path).parents)
+        if folder in folders
     ]
     if problems:
         raise BookError(problems)
@@ -139,9 +147,9 @@ def load_project(root: Path) -> Project:
 
 
 def _chapters(root: Path, book: Mapping[str, Any]) -> Iterator[Chapter]:
-    """Chapters in reading order. As in Quarto, `# Title {.unnumbered}` leaves a page out of the count."""
+    """Chapters in reading order. As in Quarto, `# Title {.unnumbered}` is left out of the count."""
     count = 0
-    for item in book.get("chapters", []):
+    for item in book["chapters"]:
         part, paths = (
             (str(item["part"]), item.get("chapters", []))
             if isinstance(item, Mapping)
@@ -151,7 +159,7 @@ def _chapters(root: Path, book: Mapping[str, Any]) -> Iterator[Chapter]:
             numbered = _is_numbered(root / path)
             count += numbered
             yield Chapter(path, str(count) if numbered else None, part)
-    for letter, path in zip(ascii_uppercase, book.get("appendices", []), strict=False):
+    for letter, path in zip(ascii_uppercase, book.get("appendices") or [], strict=False):
         yield Chapter(path, letter, None, appendix=True)
 
 
@@ -188,10 +196,66 @@ def _unknown_keys(config: Any, text: str) -> Iterator[Problem]:
                 yield Problem(
                     CONFIG,
                     _line(text, f"{key}:"),
-                    f"{prefix}{key} is a key this build does not know; it knows {', '.join(sorted(known))}",
+                    f"{prefix}{key} is not known to this build; known: {', '.join(sorted(known))}",
                 )
-    if (config.get("project") or {}).get("type") != "book":
+    project = config.get("project")
+    if not isinstance(project, Mapping) or project.get("type") != "book":
         yield Problem(CONFIG, _line(text, "type:"), "project.type must be book")
+
+
+def _wrong_values(config: Mapping[str, Any], text: str) -> Iterator[Problem]:
+    """What is under known keys, but cannot be used."""
+    book = config.get("book") or {}
+    if not book.get("chapters"):
+        yield Problem(CONFIG, _line(text, "book:"), "book.chapters must list the chapters")
+    for key in ("chapters", "appendices"):
+        items = book.get(key) or []
+        if not isinstance(items, list):
+            yield Problem(CONFIG, _line(text, f"{key}:"), f"book.{key} must be a list")
+            continue
+        for path in _paths(items):
+            if not isinstance(path, str) or not path.endswith(".qmd"):
+                yield Problem(
+                    CONFIG,
+                    _line(text, f"{key}:"),
+                    f"book.{key} lists {path!r}; it takes .qmd files, and parts with part: "
+                    "and chapters:",
+                )
+            elif not _is_inside(path):
+                yield Problem(
+                    CONFIG, _line(text, path), f"{path} must be relative to the project, without .."
+                )
+    output = config["project"].get("output-dir", "_book")
+    if not isinstance(output, str) or not _is_inside(output) or _is_taken(output):
+        yield Problem(
+            CONFIG,
+            _line(text, "output-dir:"),
+            f"output-dir must be a folder of its own, got {output}",
+        )
+    freeze = (config.get("execute") or {}).get("freeze", "auto")
+    if freeze != "auto":
+        yield Problem(CONFIG, _line(text, "freeze:"), f"execute.freeze must be auto, got {freeze}")
+
+
+def _paths(items: list[Any]) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, Mapping) and set(item) == {"part", "chapters"}:
+            yield from item["chapters"] if isinstance(item["chapters"], list) else [item]
+        else:
+            yield item
+
+
+def _is_taken(output: str) -> bool:
+    first = PurePosixPath(output).parts[0]
+    return first in SOURCES or first.startswith(".")
+
+
+def _is_inside(path: str) -> bool:
+    """Whether `path` is written as a path below the project, in the one way it can be."""
+    pure = PurePosixPath(path)
+    return (
+        bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and str(pure) == path
+    )
 
 
 def _line(text: str, needle: str) -> int:

@@ -10,7 +10,7 @@ from bookbuild.source import Source
 
 @dataclass(frozen=True)
 class PieceResult:
-    """What one piece of the source became: a cell's Markdown, or the values of a prose's inlines."""
+    """What one piece of the source became: a cell's Markdown, or the values of prose's inlines."""
 
     markdown: str = ""
     inlines: tuple[str, ...] = ()

@@ -46,7 +46,7 @@ def serve(project: Project, *, jobs: int, port: int, say: Callable[[str], None])
         try:
             for changes in watch(project.root, watch_filter=None, raise_interrupt=True):
                 paths = {Path(path).relative_to(project.root) for _, path in changes}
-                if wanted := sorted(str(path) for path in paths if path.parts[0] not in ignored):
+                if wanted := sorted(str(path) for path in paths if not ignored & set(path.parts)):
                     say(f"{', '.join(wanted[:3])} saved")
                     _build(project, jobs, say)
         except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def _build(project: Project, jobs: int, say: Callable[[str], None]) -> None:
     """One build; what is wrong is said, and the last good site stays."""
     try:
         report = build(load_project(project.root), jobs=jobs)
-    except BookError as error:
+    except (BookError, OSError) as error:  # a file can be gone for a moment while it is saved
         say(str(error))
     else:
         say(f"{len(report.ran)} ran, {len(report.rendered)} of {report.pages} pages rendered")

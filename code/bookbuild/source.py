@@ -39,17 +39,17 @@ OPTIONS: Mapping[str, type | tuple[type, ...]] = {
     "lst-cap": str,
     "tbl-cap": str,
 }
-FRONT_MATTER = {"title", "subtitle", "description", "code-fold", "nocite", "toc", "lang", "execute"}
+FRONT_MATTER = {"title", "description", "code-fold", "nocite", "toc"}
 LABEL = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
-ENGINE = re.compile(r"^\{\s*([A-Za-z]\w*)\b[^}.#=]*\}$")
+ENGINE = re.compile(r"^\{\s*([A-Za-z]\w*)( *[ ,].*)?\}$")
 INLINE = re.compile(r"(^|[^`])`\{python\}[ \t]([^`]+)`", re.MULTILINE)
 SHORTCODE = re.compile(r"\{\{[<%].*?[>%]\}\}")
 
 
 @dataclass(frozen=True)
 class Inline:
-    """An expression in prose: `` `{python} say("pe-norm")` ``. Offsets are into its piece's text."""
+    """An expression in prose, `` `{python} say("pe-norm")` ``; offsets are into its piece."""
 
     expression: str
     start: int
@@ -122,7 +122,7 @@ class Source:
 
 
 def parse(path: str, text: str) -> Source:
-    """Take `text`, the source of chapter `path`, apart. Raises BookError with every problem in it."""
+    """Take `text`, the source of chapter `path`, apart. Raises BookError with all problems."""
     lines = text.split("\n")
     problems: list[Problem] = []
     pieces: list[Piece] = []
@@ -198,7 +198,7 @@ def _front_matter(path: str, lines: list[str], problems: list[Problem]) -> tuple
         return {}, 0
     meta = _yaml(path, lines[1:end], 2, "front matter", problems)
     problems += [
-        Problem(path, _find(lines, f"{key}:"), f"front matter key {key} is not known to this build; "
+        Problem(path, _find(lines, f"{key}:"), f"front matter key {key} is unknown to this build; "
                 f"known: {', '.join(sorted(FRONT_MATTER))}")
         for key in meta
         if key not in FRONT_MATTER
@@ -224,16 +224,15 @@ def _cell(path: str, lines: list[str], opening: int, end: int, problems: list[Pr
                 Problem(path, line, f"cell option {key} is not known to this build; known: "
                         f"{', '.join(OPTIONS)}")
             )  # fmt: skip
-        elif not isinstance(value, OPTIONS[key]):
+        elif not _is_one_of(value, OPTIONS[key]):
             wanted = OPTIONS[key] if isinstance(OPTIONS[key], tuple) else (OPTIONS[key],)
             problems.append(
-                Problem(path, line, f"cell option {key} takes {' or '.join(t.__name__ for t in wanted)}, "
+                Problem(path, line, f"{key} takes {' or '.join(t.__name__ for t in wanted)}, "
                         f"got {value!r}")
             )  # fmt: skip
     if isinstance(output := options.get("output"), str) and output != "asis":
-        problems.append(
-            Problem(path, opening + 1, f"output takes true, false or asis, got {output!r}")
-        )
+        line = _find(lines, "output:", opening + 1)
+        problems.append(Problem(path, line, f"output takes true, false or asis, got {output!r}"))
     while first < end and not lines[first].strip():
         first += 1
     while end > first and not lines[end - 1].strip():
@@ -254,6 +253,13 @@ def _cell(path: str, lines: list[str], opening: int, end: int, problems: list[Pr
     return Cell("\n".join(lines[first:end]), opening + 1, first + 1, options)
 
 
+def _is_one_of(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """isinstance, but true and false are no numbers."""
+    if isinstance(value, bool):
+        return kinds is bool or (isinstance(kinds, tuple) and bool in kinds)
+    return isinstance(value, kinds)
+
+
 def _yaml(
     path: str, lines: list[str], first: int, what: str, problems: list[Problem]
 ) -> dict[str, Any]:
@@ -263,7 +269,8 @@ def _yaml(
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = first + (mark.line if mark else 0)
-        problems.append(Problem(path, line, f"{what} are not YAML: {error.problem}"))
+        said = getattr(error, "problem", None) or getattr(error, "reason", error)
+        problems.append(Problem(path, line, f"{what} are not YAML: {said}"))
         return {}
     if found is None:
         return {}

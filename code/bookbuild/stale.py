@@ -41,6 +41,8 @@ def judge(
         return Verdict(source, "plain")
     if reason := why_unusable(frozen):
         return Verdict(source, "stale", reason)
+    if frozen.numbers.get("chapter") != source.path:
+        return Verdict(source, "stale", "its freeze is that of another chapter")
     then = frozen.inputs["settings"]
     for name in sorted({*then, *settings}):
         if then.get(name) != settings.get(name):
@@ -73,7 +75,7 @@ def _what_in_the_text(frozen: Frozen, source: Source) -> str:
             return f"cell {label} is gone"
     if list(then) != list(now):
         return "its cells are in another order"
-    return "an inline expression is new, or moved past a cell"
+    return "an inline expression changed, or moved past a cell"
 
 
 def settings_of(project: Project) -> dict[str, str]:

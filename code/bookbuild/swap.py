@@ -18,6 +18,7 @@ def put(new: Path, place: Path) -> None:
     a crash in that moment leaves.
     """
     place.parent.mkdir(parents=True, exist_ok=True)
+    recover(place)
     old = _aside(place)
     if not place.exists():
         new.rename(place)

@@ -25,16 +25,17 @@ class Comparison:
 def verify(plan: Plan, *, jobs: int, timeout: float, listener: Listener) -> list[Comparison]:
     """Compare each chapter's frozen results with freshly computed ones.
 
-    On the machine and libraries that froze them, bytes must agree. Elsewhere the ledger's tolerances
-    hold the numbers (the execution itself fails on a drift), texts must agree, and numbers printed
-    by cells may differ in their last digits. Raises BookError for a failed chapter or broken tie.
+    On the machine and libraries that froze them, bytes must agree. Elsewhere the ledger's
+    tolerances hold the numbers (the execution itself fails on a drift), texts must agree, and
+    numbers printed by cells may differ in their last digits. Raises BookError for a failed
+    chapter or a broken tie.
     """
     from_nothing = tuple(
         v if v.state == "plain" else Verdict(v.source, "stale", v.reason or "from nothing")
         for v in plan.verdicts
     )
     fresh = Plan(plan.project, plan.ledger, plan.settings, from_nothing)
-    made = execute_stale(fresh, jobs=jobs, timeout=timeout, listener=listener)
+    made = execute_stale(fresh, jobs=jobs, timeout=timeout, listener=listener, keep=False)
     check_bindings(fresh, made)
     stale = [Problem(v.source.path, 0, f"the committed freeze is stale: {v.reason}")
              for v in plan.verdicts if v.state in ("stale", "prose")]  # fmt: skip

@@ -1,0 +1,159 @@
+"""Whole pages: each fragment inside the template `page.html.j2`."""
+
+import re
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from bookbuild.pages import root_of
+from bookbuild.project import Chapter
+from bookbuild.render_files import style_sheets
+from bookbuild.render_links import Book, link_of, resolve_marks
+
+CITATION_LINK = re.compile(r'href="#(ref-[^"]+)"(?= role="doc-biblioref")')
+TEMPLATE = "page.html.j2"
+
+
+def pages(book: Book, templates: Path) -> Iterator[tuple[str, str]]:
+    """Path in the site and HTML of every page."""
+    environment = Environment(
+        loader=FileSystemLoader(templates),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    template = environment.get_template(TEMPLATE)
+    for position, chapter in enumerate(book.project.chapters):
+        yield chapter.href, template.render(page_context(book, position))
+
+
+def page_context(book: Book, position: int) -> dict[str, Any]:
+    """What the template is given for one page."""
+    project = book.project
+    chapter = project.chapters[position]
+    fragment = book.fragments[chapter.path]
+    root = root_of(chapter.path)
+    title = resolve_marks(book, chapter, fragment.title)
+    if fragment.id:
+        title = f'<span id="{escape(fragment.id)}" class="quarto-section-identifier">{title}</span>'
+    return {
+        "book": {
+            "title": project.title,
+            "subtitle": project.subtitle,
+            "author": project.author,
+            "description": project.description,
+            "lang": project.lang,
+            "repo_url": project.repo_url,
+        },
+        "page": {
+            "title_text": fragment.text,
+            "title_html": Markup(title),
+            "number": chapter.number,
+            "appendix": chapter.appendix,
+            "body_html": Markup(body_of(book, chapter)),
+            "toc": contents(book, chapter),
+            "href": chapter.href,
+            "description": fragment.description,
+            "has_math": fragment.has_math,
+        },
+        "sidebar": sidebar(book, chapter),
+        "prev": neighbour(book, position, -1),
+        "next": neighbour(book, position, +1),
+        "root": root,
+        "css": [root + path for path in style_sheets(project)],
+    }
+
+
+def body_of(book: Book, chapter: Chapter) -> str:
+    """The HTML below the title, all references resolved and the bibliography in its place.
+
+    As in Quarto, citations lead to the page that lists the references of the whole book, and the
+    other pages keep theirs hidden; without such a page each shows its own at its end.
+    """
+    fragment = book.fragments[chapter.path]
+    body = resolve_marks(book, chapter, fragment.body)
+    references = fragment.references
+    if book.references and book.references != chapter:
+        page = escape(link_of(chapter, book.references))
+        body = CITATION_LINK.sub(lambda link: f'href="{page}#{link.group(1)}"', body)
+        references = references.replace("<div ", '<div style="display: none" ', 1)
+    elif references:
+        references = (
+            '<section id="bibliography" class="level2 unnumbered" role="doc-bibliography">\n'
+            f'<h2 class="unnumbered">References</h2>\n{references}\n</section>'
+        )
+    if not references:
+        return body
+    notes = body.rfind('<section id="footnotes"')
+    at = notes if notes >= 0 else len(body)
+    return f"{body[:at]}{references}\n{body[at:]}"
+
+
+def contents(book: Book, chapter: Chapter) -> list[dict[str, Any]]:
+    """The page's headings down to toc-depth, nested: {id, html, number, level, children}."""
+    fragment = book.fragments[chapter.path]
+    if book.project.html.get("toc") is False or not fragment.toc:
+        return []
+    depth = int(book.project.html.get("toc-depth", 3))
+    top: list[dict[str, Any]] = []
+    open_items: list[dict[str, Any]] = []
+    for heading in fragment.headings:
+        if heading.level > depth or not heading.listed:
+            continue
+        while open_items and open_items[-1]["level"] >= heading.level:
+            open_items.pop()
+        item = {
+            "id": heading.id,
+            "html": Markup(resolve_marks(book, chapter, heading.html)),
+            "number": heading.number,
+            "level": heading.level,
+            "children": [],
+        }
+        (open_items[-1]["children"] if open_items else top).append(item)
+        open_items.append(item)
+    return top
+
+
+def sidebar(book: Book, current: Chapter) -> list[dict[str, Any]]:
+    """Chapters in order, each part and the appendices under a heading."""
+    items: list[dict[str, Any]] = []
+    part, appendix = None, False
+    for chapter in book.project.chapters:
+        if chapter.appendix and not appendix:
+            items.append(_sidebar_heading("appendix-heading", "Appendices"))
+        elif chapter.part and chapter.part != part:
+            items.append(_sidebar_heading("part", chapter.part))
+        part, appendix = chapter.part, chapter.appendix
+        here = chapter == current
+        items.append(
+            {
+                "kind": "chapter",
+                "title": title_of(book, chapter),
+                "number": chapter.number,
+                "href": PurePosixPath(chapter.href).name if here else link_of(current, chapter),
+                "current": here,
+            }
+        )
+    return items
+
+
+def _sidebar_heading(kind: str, title: str) -> dict[str, Any]:
+    return {"kind": kind, "title": title, "number": None, "href": None, "current": False}
+
+
+def title_of(book: Book, chapter: Chapter) -> Markup:
+    return Markup(resolve_marks(book, chapter, book.fragments[chapter.path].title))
+
+
+def neighbour(book: Book, position: int, step: int) -> dict[str, Any] | None:
+    """The page before or after, or None at either end."""
+    chapters = book.project.chapters
+    if not 0 <= position + step < len(chapters):
+        return None
+    other = chapters[position + step]
+    href = link_of(chapters[position], other)
+    return {"href": href, "title": title_of(book, other), "number": other.number}
