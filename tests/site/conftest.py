@@ -1,0 +1,208 @@
+"""A built site, a browser, and what a visit to each page saw."""
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from bookbuild.project import load_project
+from bookbuild.render import render_site
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "tests" / "quarto-reference"
+PROJECTS = {  # name -> the project's folder, and its freeze
+    "book": (ROOT, ROOT / "_freeze"),
+    "reference": (REFERENCE / "project", REFERENCE / "expected" / "_freeze"),
+}
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+]
+WIDTHS = (1600, 360)
+
+# Read in the page: what is there, and what is wrong with it.
+LOOK = """
+async () => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  for (const image of all("img")) await image.decode().catch(() => {});
+  const formulas = all(".math"), code = all("main pre > code").filter(
+    (block) => !block.closest(".cell-output, .code-with-filename-file"));
+  return {
+    counts: {images: all("main img").length, formulas: formulas.length, "code blocks": code.length},
+    broken_images: all("img").filter((image) => !image.naturalWidth).map((image) => image.src),
+    undrawn_formulas: formulas
+      .filter((it) => !it.querySelector(".katex-html") || it.querySelector(".katex-error"))
+      .map((formula) => formula.textContent),
+    uncopyable_code: code
+      .filter((block) => !block.parentElement.parentElement.querySelector(":scope > .code-copy"))
+      .map((block) => block.textContent),
+  };
+}
+"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A rendered site: its folder, and its pages relative to it."""
+
+    folder: Path
+    pages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What one page showed and asked for when a browser opened it."""
+
+    complaints: list[str]  # errors and warnings on the console, uncaught errors
+    failed: list[str]
+    foreign: list[str]  # requests that leave the site's own origin or folder
+    counts: Mapping[str, int]
+    broken_images: list[str]
+    undrawn_formulas: list[str]
+    uncopyable_code: list[str]
+    overflow: Mapping[int, int]  # window's width -> pixels by which the page is wider
+
+
+def build(root: Path, freeze: Path, output: Path, fragments: Path) -> None:
+    """Render the project in `root` from what is frozen in `freeze`; nothing is executed."""
+    project = load_project(root)
+    markdown, figures = {}, {}
+    for chapter in project.chapters:
+        folder = freeze / chapter.path.removesuffix(".qmd")
+        html = folder / "execute-results" / "html.json"
+        if html.is_file():
+            markdown[chapter.path] = json.loads(html.read_bytes())["result"]["markdown"]
+            figures[chapter.path] = folder / "figure-html"
+        else:
+            markdown[chapter.path] = project.source(chapter)
+    output.mkdir()
+    render_site(project, output, markdown, figures, fragments, jobs=2)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Site]:
+    """Render a project by its name, once."""
+
+    @cache
+    def built(name: str) -> Site:
+        folder = tmp_path_factory.mktemp(name)
+        output = folder / "site"
+        build(*PROJECTS[name], output, folder / "fragments")
+        pages = sorted(path.relative_to(output).as_posix() for path in output.rglob("*.html"))
+        return Site(output, tuple(pages))
+
+    return built
+
+
+@pytest.fixture(scope="session", params=PROJECTS)
+def site(request: pytest.FixtureRequest, built: Callable[[str], Site]) -> Site:
+    return built(request.param)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if program is None:
+        pytest.fail("no Chromium: install Debian's `chromium`, or name the program in CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def server(site: Site) -> Iterator[str]:
+    """The site on a loopback port: its address, ending in a slash."""
+    handler = partial(QuietHandler, directory=str(site.folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}/"
+        http.shutdown()
+        thread.join()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session", params=["server", "file"])
+def visits(request: pytest.FixtureRequest, site: Site, browser: Browser) -> dict[str, Visit]:
+    """One visit to every page, from a server and from the disk."""
+    if request.param == "server":
+        base = request.getfixturevalue("server")
+    else:
+        base = site.folder.as_uri() + "/"
+    return {page: visit(browser, base, page) for page in site.pages}
+
+
+def visit(browser: Browser, base: str, path: str) -> Visit:
+    complaints, failed, foreign = [], [], []
+    page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900})
+    page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: failed.append(request.url))
+    page.on("response", lambda answer: failed.append(answer.url) if answer.status >= 400 else 0)
+    page.on("request", lambda request: foreign.append(request.url))
+    page.goto(base + path, wait_until="load")
+    seen = page.evaluate(LOOK)
+    overflow = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
+        overflow[width] = page.evaluate(OVERFLOW)
+    page.close()
+    foreign = [url for url in foreign if not url.startswith((base, "data:"))]
+    return Visit(complaints, failed, foreign, overflow=overflow, **seen)
+
+
+@pytest.fixture
+def page_with(site: Site) -> Callable[[str], str]:
+    """The first page that holds an element; a site without one skips the test."""
+
+    def find(selector: str) -> str:
+        for page in site.pages:
+            if BeautifulSoup((site.folder / page).read_bytes(), "lxml").select_one(selector):
+                return page
+        pytest.skip(f"no page of this site holds {selector}")
+
+    return find
+
+
+@pytest.fixture
+def open_page(site: Site, server: str, browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Open a page of the site in a fresh profile."""
+    contexts = []
+
+    def open_page(
+        path: str, *, width: int = 1440, color_scheme: str = "light", scripts: bool = True
+    ) -> Page:
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=color_scheme,
+            java_script_enabled=scripts,
+            permissions=["clipboard-read", "clipboard-write"],
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(server + path, wait_until="load")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
