@@ -19,11 +19,12 @@ from bookbuild import swap
 from bookbuild.freeze import Frozen
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Project
+from bookbuild.prose import typed_numbers
 from bookbuild.run import Failure, Run
 from bookbuild.source import parse
 from bookbuild.stale import Verdict, judge, settings_of
 from ledger.bindings import Bound, unbound
-from ledger.entries import LEDGER, Entry, LedgerError, load_ledger
+from ledger.entries import LEDGER, Entry, LedgerError, load_constants, load_ledger
 from ledger.inputs import changes, digests, file_digest, locked_versions
 
 WORK = ".book"  # caches and unfinished work; never committed, safe to delete
@@ -81,6 +82,7 @@ def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Pla
     """
     try:
         ledger = load_ledger(project.root / LEDGER)
+        constants = load_constants(project.root / LEDGER)
     except LedgerError as error:
         raise BookError([problem_of(line) for line in str(error).splitlines()]) from None
     sources, problems = [], []
@@ -91,6 +93,8 @@ def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Pla
             problems += error.problems
         except UnicodeDecodeError as error:
             problems.append(Problem(chapter.path, 0, f"is not UTF-8: {error.reason}"))
+    if ledger:  # a book without one makes no promise about its numbers
+        problems += [p for source in sources for p in typed_numbers(source, ledger, constants)]
     if problems:
         raise BookError(problems)
     names = {project.chapter(name).path for name in only}
@@ -353,7 +357,7 @@ def _remove_leftovers(project: Project) -> None:
 
 def _refuse_foreign(project: Project, site: Path) -> None:
     """Raise BookError where the site would replace a folder that is no site."""
-    if site.is_dir() and any(site.iterdir()) and not (site / "index.html").is_file():
+    if site.is_dir() and any(site.iterdir()) and not any(site.rglob("*.html")):
         text = f"output-dir {project.output_dir} holds files that are no site; name another folder"
         raise BookError(Problem(CONFIG, 0, text))
 

@@ -87,6 +87,8 @@ async def _execute_all(project, sources, jobs, timeout, environment, done):
         async with gate:
             started = time.monotonic()
             result = await _execute_one(project, source, timeout, environment, started)
+            if asyncio.current_task().cancelling():  # nbclient takes it for a kernel's death
+                raise asyncio.CancelledError
             done(result)
             return result
 

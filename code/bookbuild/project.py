@@ -94,14 +94,14 @@ def load_project(root: Path) -> Project:
         raise BookError(
             Problem(CONFIG, 0, f"not found in {root}; give a book's folder with -C")
         ) from None
+    except UnicodeDecodeError as error:
+        raise BookError(Problem(CONFIG, 0, f"is not UTF-8: {error.reason}")) from None
     try:
         config = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         line = error.problem_mark.line + 1 if getattr(error, "problem_mark", None) else 0
         said = getattr(error, "problem", None) or getattr(error, "reason", error)
         raise BookError(Problem(CONFIG, line, f"is not YAML: {said}")) from None
-    except UnicodeDecodeError as error:
-        raise BookError(Problem(CONFIG, 0, f"is not UTF-8: {error.reason}")) from None
     problems = list(_unknown_keys(config, text)) or list(_wrong_values(config, text))
     if problems:
         raise BookError(problems)

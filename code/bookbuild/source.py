@@ -303,7 +303,7 @@ def _check_prose(source: Source) -> Iterator[Problem]:
     for piece in source.pieces:
         if not isinstance(piece, Prose):
             continue
-        for number, line in _outside_code(piece):
+        for number, line in outside_code(piece):
             if found := SHORTCODE.search(line):
                 yield Problem(
                     source.path, number, f"shortcode {found.group()} is not known to this build"
@@ -315,7 +315,7 @@ def _check_prose(source: Source) -> Iterator[Problem]:
             )
 
 
-def _outside_code(piece: Prose) -> Iterator[tuple[int, str]]:
+def outside_code(piece: Prose) -> Iterator[tuple[int, str]]:
     """Numbered lines of prose that are not in a fenced block, inline code blanked."""
     fence = None
     for number, line in enumerate(piece.text.split("\n"), piece.line):

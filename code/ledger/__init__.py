@@ -1,8 +1,8 @@
 """What every number of the book must be, and the check that it still is.
 
-In a chapter's cell, `check(id, value)` compares a freshly computed value with `ledger.toml` and hands
-it back; in its prose, `say(id)` prints it. Both work in any Jupyter kernel that runs inside the
-book's folder, whoever started it.
+In a chapter's cell, `check(id, value)` compares a freshly computed value with `ledger.toml` and
+hands it back; in its prose, `say(id)` prints it. Both work in any Jupyter kernel that runs inside
+the book's folder, whoever started it.
 """
 
 from ledger.entries import Entry, LedgerError, load_ledger

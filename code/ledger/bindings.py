@@ -1,5 +1,6 @@
-"""Ledger and chapters bind each other: every entry is checked once, and nothing is said unchecked."""
+"""Ledger and chapters bind each other: each entry is checked once, nothing is said unchecked."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +25,14 @@ def unbound(ledger: Mapping[str, Entry], root: Path, bounds: Iterable[Bound]) ->
     for bound in bounds:
         for id in bound.checked:
             if id in owner:
-                line = _line(root / bound.chapter, id)
+                line = _line(root / bound.chapter, id, "check(")
                 text = f"{id} is checked by {owner[id]} too; give one of them its own entry"
                 found.append((bound.chapter, line, text))
             owner.setdefault(id, bound.chapter)
     for bound in bounds:
         for id in bound.said:
             if id not in owner:
-                line = _line(root / bound.chapter, id)
+                line = _line(root / bound.chapter, id, "say(")
                 found.append((bound.chapter, line, f"{id} is said, but no chapter checks it"))
     text = (root / LEDGER).read_text(encoding="utf-8") if ledger else ""
     for id in ledger:
@@ -42,8 +43,9 @@ def unbound(ledger: Mapping[str, Entry], root: Path, bounds: Iterable[Bound]) ->
     return found
 
 
-def _line(path: Path, id: str) -> int:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if f'"{id}"' in line or f"'{id}'" in line:
-            return number
-    return 0
+def _line(path: Path, id: str, call: str) -> int:
+    """The line that names `id` in a `check(` or `say(`, else the first that names it."""
+    text = path.read_text(encoding="utf-8")
+    quoted = rf"""(["']){re.escape(id)}\1"""
+    found = re.search(rf"{re.escape(call)}\s*{quoted}", text) or re.search(quoted, text)
+    return text.count("\n", 0, found.start()) + 1 if found else 0

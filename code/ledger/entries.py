@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ledger.values import Value, is_value, show
+from ledger.values import Value, is_value, is_whole, show
 
 LEDGER = "ledger.toml"
 TEXTS = ("statement", "reason", "source")
@@ -25,7 +26,7 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One verified number: what it states, what it must be, how far it may stray, and why so far."""
+    """One verified number: what it states, what it must be, how far it may stray, and why."""
 
     id: str
     statement: str
@@ -57,12 +58,15 @@ def load_ledger(path: Path) -> dict[str, Entry]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
+    except UnicodeDecodeError as error:
+        raise LedgerError(f"{path.name}:1: is not UTF-8: {error.reason}") from None
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found.group(1)) if found else len(text.splitlines())
         raise LedgerError(f"{path.name}:{line}: is not TOML: {error}") from None
+    _constants(path.name, text, tables)
     wrong = [
         f"{path.name}:{line_of(text, id)}: [{id}] {problem}"
         for id, table in tables.items()
@@ -71,6 +75,25 @@ def load_ledger(path: Path) -> dict[str, Entry]:
     if wrong:
         raise LedgerError("\n".join(wrong))
     return {id: _entry(id, table) for id, table in tables.items()}
+
+
+def load_constants(path: Path) -> dict[str, str]:
+    """Numbers that prose may type, with the reasons: the table [constants] of the ledger."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    return _constants(path.name, text, tomllib.loads(text))
+
+
+def _constants(name: str, text: str, tables: dict[str, Any]) -> dict[str, str]:
+    """Take [constants] out of `tables` and return it."""
+    found = tables.pop("constants", {})
+    for number, reason in found.items():
+        if not isinstance(reason, str) or not reason.strip():
+            line = line_of(text, "constants")
+            raise LedgerError(f"{name}:{line}: [constants] {number} needs a reason")
+    return found
 
 
 def line_of(text: str, id: str) -> int:
@@ -102,15 +125,26 @@ def _problems(id: str, table: Any) -> list[str]:
             found.append(f"{key} must be a text that says something")
         elif unsafe := UNSAFE.search(text):
             found.append(f"{key} may not hold {unsafe.group()!r}, which would break the page")
+    found += [
+        f"{key} must be a text"
+        for key in ("format", "unit")
+        if not isinstance(table.get(key, ""), str)
+    ]
+    accepted = table.get("accepted", [])
+    if not isinstance(accepted, list) or not all(isinstance(note, str) for note in accepted):
+        found.append("accepted must be a list of texts; it is written by book accept")
     if found:
         return found
     value, tolerance = table["value"], table["tolerance"]
     if not is_value(value):
         return ["value must be a number, a text, true, false, or a regular list of numbers"]
-    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float) or not tolerance >= 0:
-        return ["tolerance must be a number that is not negative; 0 means exact"]
+    is_number = isinstance(tolerance, int | float) and not isinstance(tolerance, bool)
+    if not is_number or not 0 <= tolerance < math.inf:
+        return ["tolerance must be a finite number that is not negative; 0 means exact"]
     if tolerance > 0 and isinstance(value, str | bool):
         return ["tolerance must be 0 where the value is a text or true or false"]
+    if table.get("format", "").endswith("d") and not is_whole(value):
+        return [f"format {table['format']!r} is for whole numbers; the value is not one"]
     try:
         show(value, table.get("format", ""), table.get("unit", ""))
     except (ValueError, TypeError) as error:

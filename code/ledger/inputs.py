@@ -1,8 +1,8 @@
 """What a run was computed from: our modules, data files, ledger entries, library versions.
 
-The kernel records them while it runs; later the same names are looked up again, and whatever differs
-is the reason why a number may have moved. Everything is read as bytes: nothing is imported to
-decide that nothing has changed.
+The kernel records them while it runs; later the same names are looked up again, and whatever
+differs is the reason why a number may have moved. Everything is read as bytes: nothing is imported
+to decide that nothing has changed.
 """
 
 import hashlib
@@ -17,8 +17,11 @@ from pathlib import Path
 LOCK = "requirements.lock"
 CODE = "code"
 # Read by the machinery itself, or written by it: never data of a chapter.
-NOT_DATA = (".venv", ".git", ".book", ".quarto", "_book", "_freeze", CODE)
+NOT_DATA = (".venv", ".git", ".book", ".quarto", "_book", "_freeze")
 NOT_DATA_FILES = {"ledger.toml", "_quarto.yml", LOCK}
+# In place of the hash of a file that was edited while the chapter ran: it is unknown which of its
+# texts the numbers come from, so this matches no file and the chapter is stale.
+MOVED = "changed during the run"
 # Part of every kernel, and able to change what a cell shows.
 ALWAYS = {"ipykernel", "ipython", "matplotlib-inline"}
 
@@ -42,7 +45,7 @@ def changes(
     """What differs today, each as a phrase such as `measured.masks changed`; empty if nothing does.
 
     `ledger` maps ids to today's digests, `locked` library names to the versions the lock allows.
-    Libraries are compared with the lock, not with what is installed: the environment is made from it.
+    Libraries are compared with the lock, not with what is installed: that is made from it.
     """
     found = []
     for kind, name in ((then.modules, module_name), (then.data, str)):
@@ -119,15 +122,19 @@ class Recorder:
     def __init__(self, root: Path):
         self.root = root.resolve()
         self._before = set(sys.modules)
-        self._read: set[str] = set()
+        self._code = {path: file_digest(path) for path in (self.root / CODE).rglob("*.py")}
+        self._read: dict[str, tuple] = {}  # absolute path → what the file was when it was opened
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, arguments: tuple) -> None:
-        if event != "open" or not isinstance(arguments[0], str):
+        if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
             return
         path, _, flags = arguments
-        if flags & (os.O_WRONLY | os.O_RDWR) == 0:
-            self._read.add(path)
+        if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR) == 0:
+            # Made absolute now: a cell may change the working folder.
+            path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 (keeps symlinks)
+            if path not in self._read:
+                self._read[path] = _state(path)
 
     def modules(self) -> dict[str, str]:
         """Our own modules that are imported now, each with its hash."""
@@ -135,16 +142,21 @@ class Recorder:
         for module in list(sys.modules.values()):
             path = self._inside(getattr(module, "__file__", None) or "")
             if path and path.startswith(f"{CODE}/"):
-                found[path] = file_digest(self.root / path)
+                digest = file_digest(self.root / path)
+                then = self._code.get(self.root / path, digest)
+                found[path] = digest if digest == then else MOVED
         return dict(sorted(found.items()))
 
     def data(self) -> dict[str, str]:
         """Files of the project that were read and still exist, each with its hash."""
-        paths = {self._inside(path) for path in self._read} - {None}
+        read = {self._inside(path): path for path in self._read}
         return {
             path: file_digest(self.root / path)
-            for path in sorted(paths)
+            if self._read[read[path]] == _state(read[path])
+            else MOVED
+            for path in sorted(set(read) - {None})
             if not path.startswith(tuple(f"{name}/" for name in NOT_DATA))
+            and not (path.startswith(f"{CODE}/") and path.endswith(".py"))
             and path not in NOT_DATA_FILES
             and not path.endswith((".qmd", ".pyc"))
             and (self.root / path).is_file()
@@ -158,11 +170,22 @@ class Recorder:
         return {name: metadata.version(name) for name in sorted(names | ALWAYS) if name in locked}
 
     def _inside(self, path: str) -> str | None:
-        """The path relative to the project, or None for a file elsewhere."""
-        try:
-            return Path(path).resolve().relative_to(self.root).as_posix()
-        except (ValueError, OSError):
-            return None
+        """The path relative to the project, or None for a file elsewhere.
+
+        A link inside the project counts as a file of the project, wherever it leads.
+        """
+        for absolute in (os.path.abspath(path), os.path.realpath(path)):  # noqa: PTH100
+            if absolute.startswith(f"{self.root}{os.sep}"):
+                return Path(absolute).relative_to(self.root).as_posix()
+        return None
+
+
+def _state(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 (called at every open)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def digests(entries: Iterable) -> dict[str, str]:

@@ -15,13 +15,15 @@ from ledger.values import NO_BREAK_SPACE, Value, deviation, plain, shape, show
 CONFIG = "_quarto.yml"
 # A text value may hold what would end a Markdown attribute, a table's cell or a formula.
 ATTRIBUTE = str.maketrans({'"': "”", "|": "∣", "$": "＄", "`": "’", "\\": "∖", "\n": " "})
+# All that Markdown could read as its own: emphasis, citations, quotes, dashes, superscripts.
+ESCAPED = re.compile(r"[!-/:-@\[-`{-~]")
 
 
 class DriftError(AssertionError):
     """A recomputed number is outside its tolerance."""
 
     def _render_traceback_(self):
-        # Jupyter shows this instead of frames of our own code, which would say nothing about the number.
+        # Jupyter shows this instead of frames of our own code, which say nothing about it.
         return str(self).splitlines()
 
 
@@ -72,7 +74,7 @@ class Session:
     def say(self, id: str) -> "Said":
         entry = self._entry(id)
         self.said.add(id)
-        # Another chapter's number is quoted as the ledger has it: that chapter's check holds it true.
+        # Another chapter's number is quoted as the ledger has it: its own check holds it true.
         value = self.checked.get(id, entry.value)
         return Said(entry, entry.show(value))
 
@@ -88,18 +90,17 @@ class Session:
         return f"{self.document}:{line}: " if line else ""
 
     def _place(self, id: str) -> tuple[int, str]:
-        """Line of the document that names `id`, and the label of its cell."""
-        label = ""
+        """Line of the document that checks `id`, and the label of its cell."""
         try:
             text = (self.root / self.document).read_text(encoding="utf-8")
         except OSError:
             return 0, ""
-        for number, line in enumerate(text.splitlines(), 1):
-            if line.startswith("#| label:"):
-                label = line.removeprefix("#| label:").strip()
-            if f'check("{id}"' in line or f"check('{id}'" in line:
-                return number, label
-        return 0, ""
+        call = re.compile(rf"""\bcheck\(\s*(["']){re.escape(id)}\1""")
+        if not (found := call.search(text)):
+            return 0, ""
+        before = text[: found.start()]
+        labels = re.findall(r"^#\| label:(.*)$", before, re.MULTILINE)
+        return before.count("\n") + 1, labels[-1].strip() if labels else ""
 
     def _drifted(self, entry: Entry, got: Value, off: float) -> None:
         line, label = self._place(entry.id)
@@ -122,13 +123,15 @@ class Session:
 
     def _since(self) -> str:
         """What differs from the run that was frozen last."""
-        freeze = self.root / "_freeze" / Path(self.document).with_suffix("")
+        freeze = self.root / "_freeze" / self.document.removesuffix(".qmd")
         try:
             record = json.loads((freeze / "execute-results" / "inputs.json").read_text("utf-8"))
             then = Inputs(*(record[key] for key in ("modules", "data", "ledger", "libraries")))
-        except (OSError, ValueError, KeyError):
-            return "this chapter was never frozen"
-        found = changes(then, self.root, digests(self.ledger.values()), locked_versions(self.root))
+            found = changes(
+                then, self.root, digests(self.ledger.values()), locked_versions(self.root)
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return "unknown: this chapter has no usable freeze"
         return ", ".join(found)
 
 
@@ -143,13 +146,9 @@ class Said:
         entry = self.entry
         expected = f"{_text(entry.value, form=entry.format)}{_unit(entry)}"
         band = "exactly" if entry.tolerance == 0 else f"within {show(entry.tolerance, '.2g')}"
-        title = f"{entry.statement}. Expected {expected}, {band}: {entry.reason}. {entry.source}"
-        title = title.translate(ATTRIBUTE)
-        text = (
-            re.sub(r"([\\`*_{}\[\]<>$|])", r"\\\1", self.text)
-            if isinstance(entry.value, str)
-            else self.text
-        )
+        title = f"{entry.statement}. Expected {expected}, {band}: {entry.reason}. "
+        title = f"{title}Source: {entry.source}".translate(ATTRIBUTE)
+        text = ESCAPED.sub(r"\\\g<0>", self.text) if isinstance(entry.value, str) else self.text
         return f'[{text}]{{.claim data-claim="{entry.id}" title="{title}"}}'
 
     def __repr__(self) -> str:
@@ -161,7 +160,10 @@ def _how_far(entry: Entry, got: Value, off: float) -> str:
         want, have = shape(entry.value), shape(got)
         if want != have:
             return f": its shape is {have}, expected {want}"
-        return f": its kind is {type(got).__name__}, expected {type(entry.value).__name__}"
+        kinds = type(got), type(entry.value)
+        if kinds[0] is not kinds[1] and not {*kinds} <= {int, float}:
+            return f": its kind is {kinds[0].__name__}, expected {kinds[1].__name__}"
+        return ""  # another text, another truth, NaN: there is no distance
     if entry.tolerance == 0:
         return f" by {off:g}; it must be exact"
     return f" by {off / entry.tolerance:.3g} tolerances"

@@ -29,7 +29,7 @@ def plain(value: Any) -> Value:
         value = [plain(item) for item in value]
     if not is_value(value):
         raise TypeError(
-            f"a checked value must be a number, a text, true, false, or a regular array of numbers, "
+            f"a checked value must be a number, a text, true, false, or a regular array of these, "
             f"got {type(value).__name__}"
         )
     return value
@@ -39,6 +39,13 @@ def is_value(value: Any) -> bool:
     if isinstance(value, bool | int | float | str):
         return True
     return isinstance(value, list) and shape(value) is not None
+
+
+def is_whole(value: Value) -> bool:
+    """Whether no number in `value` has a fraction; NaN, infinities and texts have none."""
+    if isinstance(value, list):
+        return all(map(is_whole, value))
+    return not isinstance(value, float) or not math.isfinite(value) or value.is_integer()
 
 
 def shape(value: Value) -> tuple[int, ...] | None:
@@ -96,12 +103,14 @@ def _number(value: int | float, form: str) -> str:
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else f"{MINUS}∞"
-    if form.endswith("d") and isinstance(value, float) and value.is_integer():
-        value = int(value)
+    if form.endswith("d"):  # a mean of counts, say, may be a little off its whole number
+        value = round(value)
     text = format(value, form)
     if float(text.replace(",", "").rstrip("%") or 0) == 0:
         text = text.lstrip("-")  # a rounded -0.0 says nothing about a sign
     mantissa, e, exponent = text.partition("e")
+    if e and value == 0:
+        return "0"
     if e:
         text = f"{mantissa}×10{str(int(exponent)).translate(SUPERSCRIPT)}"
     return text.replace("-", MINUS)
