@@ -192,6 +192,8 @@ async def _kernel(
                     # The project's own package, also in a copy that is not the installed one.
                     "PYTHONPATH": str(project.root / "code"),
                     "IPYTHONDIR": str(folder / "ipython"),
+                    # Not the user's keras.json, which may choose another float type or backend.
+                    "KERAS_HOME": str(folder / "keras"),
                     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
                     "QUARTO_PROJECT_ROOT": str(project.root),
                     "QUARTO_DOCUMENT_PATH": str(path.parent),

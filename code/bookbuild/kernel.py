@@ -58,7 +58,7 @@ def finish(root: str) -> str:
 
 
 def _lose_no_output() -> None:
-    """Queue what cells show without a limit: beyond a thousand messages ZeroMQ drops them unsaid."""
+    """Queue what cells show without a limit: ZeroMQ drops what exceeds a thousand messages."""
     import zmq
 
     thread = _shell().kernel.iopub_socket.io_thread
