@@ -67,7 +67,8 @@ def test_what_is_no_measurement_may_be_typed(text):
 
 
 def test_captions_and_alternative_texts_are_read():
-    cell = '```{python}\n#| label: fig-a\n#| fig-cap: "Half is 0.5."\n#| fig-alt: ["0.25 of it"]\n1\n```'
+    options = '#| label: fig-a\n#| fig-cap: "Half is 0.5."\n#| fig-alt: ["0.25 of it"]'
+    cell = f"```{{python}}\n{options}\n1\n```"
     source = parse("x.qmd", cell)
     assert [p.text[:4] for p in typed_numbers(source, LEDGER, {})] == ["0.5 ", "0.25"]
 
