@@ -223,7 +223,7 @@ class _told:
                 err=True,
             )
         if isinstance(error, BookError):
-            click.echo("\n".join(map(str, error.problems)), err=True)
+            click.echo(_problems(error), err=True)
             sys.exit(1)
         if isinstance(error, KeyboardInterrupt):
             click.echo(
@@ -237,6 +237,13 @@ class _told:
             )
             sys.exit(1)
         return False
+
+
+def _problems(error: BookError, whole: int = 5) -> str:
+    """All problems; of more than a few, the later ones by their first line only."""
+    texts = [str(problem) for problem in error.problems]
+    short = [text.partition("\n")[0] for text in texts[whole:]]
+    return "\n".join([*texts[:whole], *short])
 
 
 def _count(number: int, word: str) -> str:
