@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,27 @@ def test_a_named_python_is_used(project):
     other = project.root / "tools/mine"
     shutil.copy(project.root / "tools/python3", other)
     assert project(PYTHON=os.fspath(other))[2][0] == "mine -m venv .venv"
+
+
+def test_an_installed_wheel_checks_numbers_far_from_the_book(tmp_path):
+    wheels = tmp_path / "wheels"
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = wheels.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "site", "zip")
+    code = (
+        "from ledger import check\n"
+        "from measured.embeddings import load_glove\n"
+        "print(check('pe-pairs', 4950), len(load_glove(words=['king'])))"
+    )
+    elsewhere = tmp_path / "notebooks"
+    elsewhere.mkdir()
+    outer = {key: value for key, value in os.environ.items() if not key.startswith("QUARTO")}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{code}"],
+        cwd=elsewhere, capture_output=True, text=True, check=False,
+        env={**outer, "PYTHONPATH": str(tmp_path / "site")},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("4950 1\n", "")

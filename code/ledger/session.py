@@ -186,13 +186,28 @@ def session() -> Session:
     """This kernel's session, started by the first check: it finds the book's folder by itself."""
     global _session
     if _session is None:
-        root = find_root()
+        root = ledger_root()
         document = ""
         if name := os.environ.get("QUARTO_DOCUMENT_FILE"):
             path = Path(os.environ.get("QUARTO_DOCUMENT_PATH", "."), name)
             document = (root / path).resolve().relative_to(root).as_posix()
         _session = Session(root, document, load_ledger(root / LEDGER))
     return _session
+
+
+def ledger_root() -> Path:
+    """Where the ledger is: in the book's folder, or, in a reader's notebook elsewhere, with this
+    package, which was installed from a source tree or carries a copy.
+    """
+    package = Path(__file__).resolve()
+    try:
+        told = [find_root()]
+    except FileNotFoundError:
+        told = []
+    for folder in (*told, package.parents[2], package.parent):
+        if (folder / LEDGER).is_file():
+            return folder
+    return find_root()
 
 
 def find_root() -> Path:

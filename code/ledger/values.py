@@ -23,6 +23,8 @@ def plain(value: Any) -> Value:
         value = value.detach()
     if callable(getattr(value, "numpy", None)):
         value = value.numpy()
+    if callable(getattr(value, "as_list", None)):  # TensorFlow's TensorShape
+        value = value.as_list()
     if callable(getattr(value, "tolist", None)):
         value = value.tolist()
     if isinstance(value, tuple | list):

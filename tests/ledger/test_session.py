@@ -1,6 +1,7 @@
 """`check` holds a number to the ledger, `say` prints it; what they say when they refuse."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from ledger import DriftError, check, say
 from ledger.entries import Entry, load_ledger
 from ledger.session import Session, UnknownNumber
 
+ROOT = Path(__file__).resolve().parents[2]
 LEDGER = """\
 [norm]
 statement = "Length of row 34"
@@ -236,8 +238,19 @@ def test_a_readers_own_notebook_finds_the_book_from_a_folder_inside(own, monkeyp
     assert str(say("word")) == "queen"
 
 
-def test_outside_of_a_book_the_message_says_what_to_do(tmp_path, monkeypatch):
+def test_in_a_notebook_elsewhere_the_package_has_the_books_own_ledger(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger.session, "_session", None)
+    monkeypatch.delenv("QUARTO_PROJECT_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    entry = load_ledger(ROOT / "ledger.toml")["pe-pairs"]
+    assert check("pe-pairs", entry.value) == entry.value
+    with pytest.raises(DriftError, match=r"pe-pairs drifted by 1; it must be exact"):
+        check("pe-pairs", entry.value + 1)
+
+
+def test_without_book_and_ledger_the_message_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger.session, "_session", None)
+    monkeypatch.setattr(ledger.session, "__file__", str(tmp_path / "a" / "b" / "session.py"))
     monkeypatch.setenv("QUARTO_PROJECT_ROOT", str(tmp_path))
     with pytest.raises(
         FileNotFoundError, match=r"no _quarto.yml in .* or above it: run this inside"

@@ -166,3 +166,11 @@ def test_a_format_that_does_not_fit_is_an_error(value, form, message):
 def test_whole_numbers():
     assert is_whole(3) and is_whole(3.0) and is_whole([1, [2.0]])
     assert not is_whole(3.5) and not is_whole([1, 2.5])
+
+
+def test_a_tensor_shape_is_a_list_of_its_dimensions():
+    class TensorShape:  # TensorFlow's, as far as the ledger sees it
+        def as_list(self):
+            return [2, 3]
+
+    assert plain(TensorShape()) == [2, 3]
