@@ -77,7 +77,7 @@ def test_inputs_are_one_head_and_the_same_each_time():
 
 @linux_only
 def test_attention_of_a_thousand_tokens_holds_a_few_matrices_at_once():
-    found = costs.measure_here(1000)
+    found = costs._measure_apart(1000)  # here, earlier tests have had their peaks
     matrices = found["peak_bytes"] / (4 * 1000**2)
     assert 1 < matrices < 8  # scores, scaled, exponentials, weights, and what the allocator adds
     assert 0 < found["seconds"] < 5

@@ -86,6 +86,7 @@ def test_every_page_says_what_it_is(site):
         assert len(soup.select(".chapter-list [aria-current=page]")) == 1, page
 
 
+@pytest.mark.parametrize("site", ["book"], indirect=True)
 def test_every_verified_number_has_its_row(site):
     rows = site.folder / "chapters" / "verified-numbers.html"
     claims = {
@@ -97,7 +98,7 @@ def test_every_verified_number_has_its_row(site):
         for id in (tag.get("data-claim") or tag.get("data-claims")).split()
     }
     if not rows.is_file():
-        pytest.skip("this project has no page of verified numbers")
+        pytest.fail("the book has no page of verified numbers")
     known = {t["id"] for t in BeautifulSoup(rows.read_bytes(), "lxml").find_all(id=True)}
     assert claims
     assert {(page, id) for page, id in claims if f"number-{id}" not in known} == set()
@@ -179,6 +180,7 @@ def test_the_card_stays_inside_the_window(open_page, page_with, width):
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
 
 
+@pytest.mark.parametrize("site", ["reference"], indirect=True)
 def test_tabs_follow_the_arrow_keys(open_page, page_with):
     page = open_page(page_with(".panel-tabset"))
     tabset = page.locator(".panel-tabset").first
@@ -202,6 +204,7 @@ def test_the_section_being_read_is_marked(open_page, page_with):
 # ---- Without scripts, and on paper ----
 
 
+@pytest.mark.parametrize("site", ["reference"], indirect=True)
 def test_without_scripts_nothing_is_hidden(open_page, page_with):
     page = open_page(page_with(".panel-tabset"), scripts=False, width=390)
     panels = page.locator(".panel-tabset [role=tabpanel]").all()
