@@ -45,7 +45,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class StackSize:
-    """Sizes of an encoder or decoder, by the argument names of `measured.layers`."""
+    """Sizes of an encoder or decoder, by the argument names of `measured.stacks`."""
 
     vocab_size: int
     num_layers: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import keras
 import numpy as np
 
-from measured.layers import Encoder
+from measured.stacks import Encoder
 from measured.training import MaskedCrossEntropy, shift_right
 
 NUM_STATES = 16

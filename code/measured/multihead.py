@@ -55,7 +55,7 @@ class MultiHeadAttention(keras.layers.Layer):
     """Multi-head attention: query (batch, query, width) and value (batch, key, any width) ->
     output (batch, query, width).
 
-    The layer never makes a mask: `measured.layers` does. `call` is three methods in a row,
+    The layer never makes a mask: `measured.stacks` does. `call` is three methods in a row,
     `project_query`, `project_key_value` and `attend`; cached decoding calls them one by one.
 
     Args:

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf  # for its gradient tape: keras.ops cannot differentiate
 from keras import ops
 
-from measured.layers import Encoder
 from measured.multihead import refuse_non_positive
+from measured.stacks import Encoder
 
 PAD = 0
 

@@ -6,7 +6,7 @@ Source: Vaswani et al. (2017), section 3 and figure 1, arXiv:1706.03762.
 import keras
 from keras import ops
 
-from measured.layers import Decoder, Encoder
+from measured.stacks import Decoder, Encoder
 
 
 @keras.saving.register_keras_serializable(package="measured")
@@ -21,7 +21,7 @@ class Transformer(keras.Model):
         source_vocab_size, target_vocab_size: Numbers of token ids, padding (0) included.
         num_layers: Layers of the encoder, and of the decoder.
         d_model, num_heads, d_ff, key_dim, dropout, attention_dropout, norm, positions, max_length,
-            activation, attention_bias, epsilon, embeddings_initializer: See `measured.layers`.
+            activation, attention_bias, epsilon, embeddings_initializer: See `measured.stacks`.
         causal: False shows the decoder its own future, a mistake to study.
         tie_weights: Whether source, target and output share one table, the output then having no
             bias (section 3.4). Needs one vocabulary.

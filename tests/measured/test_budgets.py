@@ -28,8 +28,8 @@ from measured.budgets import (
     transformer_budget,
 )
 from measured.decoding import GreedyDecoder
-from measured.layers import Encoder
 from measured.multihead import MultiHeadAttention
+from measured.stacks import Encoder
 from measured.transformer import Transformer
 
 SMALL = TransformerSize(30, 35, 6, 4, 4, 8, key_dim=4)

@@ -3,18 +3,11 @@ import numpy as np
 import pytest
 from reference import decoder_layer, embed, encoder_layer, feed_forward
 
-from measured.layers import (
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    PositionedEmbedding,
-    look_ahead_mask,
-)
+from measured.layers import DecoderLayer, EncoderLayer, FeedForward
 from measured.leaks import future_leak, padding_leak
 from measured.masks import causal_mask, padding_mask
 from measured.multihead import MultiHeadAttention
+from measured.stacks import Decoder, Encoder, PositionedEmbedding, look_ahead_mask
 
 # Keras 3.15 saves a variable through `__array__`, which does not yet know NumPy 2's `copy`.
 SOURCE = np.array([[5, 3, 8, 2, 9, 4, 0], [7, 1, 6, 0, 0, 0, 0]])
