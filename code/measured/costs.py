@@ -122,18 +122,18 @@ def slope_of(costs, key, at_least=LARGE):
 
 def read_costs(path=None):
     """What `python -m measured.costs` wrote: -> dict with "lengths", "seconds", "peak_bytes" …"""
-    return json.loads((find_costs() if path is None else Path(path)).read_text(encoding="utf-8"))
+    return json.loads((find_data(DATA) if path is None else Path(path)).read_text(encoding="utf-8"))
 
 
-def find_costs():
-    """The committed measurement, from any folder inside the book's."""
+def find_data(data):
+    """A committed measurement, by its path in the project, from any folder inside the book's."""
     starts = [os.environ.get("QUARTO_PROJECT_ROOT"), Path.cwd(), Path(__file__).resolve().parent]
     for start in map(Path, filter(None, starts)):
         for folder in (start, *start.parents):
-            if (folder / DATA).is_file():
-                return folder / DATA
+            if (folder / data).is_file():
+                return folder / data
     raise FileNotFoundError(
-        f"{DATA.as_posix()} not found: run this inside the book's folder, "
+        f"{data.as_posix()} not found: run this inside the book's folder, "
         "or name that folder in QUARTO_PROJECT_ROOT"
     )
 
@@ -155,15 +155,19 @@ def _measure_apart(length):
 def _as_table(lengths, best, rounds):
     return {
         "what": f"scaled dot-product attention, one head of width {WIDTH}, float32, one thread",
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
-        "libraries": {
-            "keras": metadata.version("keras"),
-            "tensorflow": _tensorflow_version(),
-        },
+        **describe_machine(),
         "rounds": rounds,
         "lengths": list(lengths),
         "seconds": [float(f"{best[length]['seconds']:.3g}") for length in lengths],
         "peak_bytes": [best[length]["peak_bytes"] for length in lengths],
+    }
+
+
+def describe_machine():
+    """What a time depends on, in words: no name, no place."""
+    return {
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        "libraries": {"keras": metadata.version("keras"), "tensorflow": _tensorflow_version()},
     }
 
 

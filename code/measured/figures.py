@@ -1,7 +1,7 @@
 """How the book's figures look: one palette, transparent backgrounds, bytes that do not change.
 
 The palette is Okabe and Ito's (2008), ordered so that neighbours also differ in lightness; lines
-differ by dash as well. Ink is a grey of middle lightness, readable on white and on near-black.
+differ by dash as well. Ink is dark: in both themes the pages show figures on light paper.
 """
 
 import os
@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from cycler import cycler
 
-INK = "#767676"
+INK = "#4a5257"
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 PALETTE = (BLUE, ORANGE, GREEN, SKY, PURPLE)
 DASHES = ("-", "--", "-.", ":", "-")

@@ -129,4 +129,4 @@ def test_a_missing_measurement_says_where_to_be(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(costs, "__file__", str(tmp_path / "costs.py"))
     with pytest.raises(FileNotFoundError, match="not found: run this inside"):
-        costs.find_costs()
+        costs.find_data(costs.DATA)
