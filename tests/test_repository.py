@@ -131,8 +131,8 @@ def project(tmp_path):
     return make
 
 
-BOOK = "python -m pip install --require-hashes -r requirements.lock"
-TESTS = "python -m pip install --require-hashes -r requirements-test.lock"
+BOOK = "python -m pip install --no-deps --require-hashes -r requirements.lock"
+TESTS = "python -m pip install --no-deps --require-hashes -r requirements-test.lock"
 SELF = "python -m pip install --no-deps --no-build-isolation --editable ."
 VENV = "python3 -m venv .venv"
 
