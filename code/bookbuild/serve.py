@@ -62,4 +62,5 @@ def _build(project: Project, jobs: int, say: Callable[[str], None]) -> None:
     except (BookError, OSError) as error:  # a file can be gone for a moment while it is saved
         say(str(error))
     else:
-        say(f"{len(report.ran)} ran, {len(report.rendered)} of {report.pages} pages rendered")
+        what = f"{len(report.ran)} ran, {len(report.rendered)} of {report.pages} pages rendered"
+        say("nothing changed" if report.up_to_date else what)

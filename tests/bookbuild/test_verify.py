@@ -61,6 +61,7 @@ HERE, THERE = None, {"python": "3.13"}
         ({"old": "number is 42", "new": "number is 43"}, ["execute-results/html.json differs"]),
         ({"environment": THERE}, []),
         ({"old": "number is 42", "new": "number is 41.9", "environment": THERE}, []),
+        ({"old": "number is 42", "new": "number is  42.", "environment": THERE}, []),
         (
             {"old": "number is 42", "new": "numeral is 42", "environment": THERE},
             ["its text differs: 'the number is #' is now 'the numeral is #'"],
@@ -70,7 +71,15 @@ HERE, THERE = None, {"python": "3.13"}
             ["draws other figures: figure-html/a-output-1.svg"],
         ),
     ],
-    ids=["same", "number here", "elsewhere", "last digits elsewhere", "text", "figures"],
+    ids=[
+        "same",
+        "number here",
+        "elsewhere",
+        "last digits elsewhere",
+        "padding elsewhere",
+        "text",
+        "figures",
+    ],
 )
 def test_what_may_differ_on_another_machine_and_what_never(executed_once, change, problems):
     then = read(executed_once / "_freeze/chapters/one")
