@@ -5,7 +5,6 @@ the last good `_freeze` and the last good site as they were. What succeeded in a
 kept in `.book/kept` and used by the next one.
 """
 
-import hashlib
 import json
 import shutil
 import tempfile
@@ -23,9 +22,10 @@ from bookbuild.prose import typed_numbers
 from bookbuild.run import Failure, Run
 from bookbuild.source import parse
 from bookbuild.stale import Verdict, judge, settings_of
+from bookbuild.uptodate import is_built, note_built, site_key
 from ledger.bindings import Bound, unbound
 from ledger.entries import LEDGER, Entry, LedgerError, load_constants, load_ledger
-from ledger.inputs import changes, digests, file_digest, locked_versions
+from ledger.inputs import changes, digests, locked_versions
 
 WORK = ".book"  # caches and unfinished work; never committed, safe to delete
 
@@ -204,7 +204,7 @@ def build(
     """Bring freeze and site up to date. Raises BookError with all that is wrong."""
     listener = listener or Listener()
     with _alone(project.root), _scratch(project.root) as scratch:
-        site = project.root / project.output_dir
+        site, work = project.root / project.output_dir, project.root / WORK
         _refuse_foreign(project, site)
         swap.recover(site)
         now = plan(project, fresh, only)
@@ -230,8 +230,9 @@ def build(
             "woven": tuple(v.source.path for v in now.verdicts if v.state == "prose"),
             "fresh": tuple(v.source.path for v in now.verdicts if v.state in ("fresh", "plain")),
         }
-        key = _site_key(now, frozen) if render else ""
-        if render and not replaced and _is_built(project, key):
+        sources = [verdict.source for verdict in now.verdicts]
+        key = site_key(project, sources, frozen) if render else ""
+        if render and not replaced and is_built(project, work, key):
             return Report(**report, up_to_date=True)
         pages = None
         if render:
@@ -248,7 +249,7 @@ def build(
         shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
         if render:
             swap.put(scratch / "site", site)
-            _note_built(project, key)
+            note_built(project, work, key)
             report |= {"rendered": tuple(pages.rendered), "pages": len(project.chapters)}
         return Report(**report)
 
@@ -279,52 +280,6 @@ def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
         jobs,
         freeze=folder / freezing.FREEZE,
     )
-
-
-def _site_key(plan: Plan, frozen: Mapping[str, Frozen]) -> str:
-    """Hash of everything that the site is made from."""
-    root = plan.project.root
-    here = Path(__file__).parent
-    ours = [path for path in sorted(here.rglob("*")) if path.suffix in (".py", ".lua", ".j2")]
-    named = [*plan.project.bibliography, *plan.project.filters, plan.project.csl or CONFIG]
-    files = [root / CONFIG, *(root / name for name in named)]
-    shown = [
-        path
-        for pattern in plan.project.resources
-        for path in sorted(root.glob(pattern.lstrip("/")))
-    ]
-    for folder in (root / "media", here.parents[1] / "media", *shown):
-        files += sorted(path for path in (folder, *folder.rglob("*")) if path.is_file())
-    parts = [f"{path} {file_digest(path)}" for path in [*ours, *files]]
-    for verdict in plan.verdicts:
-        path = verdict.source.path
-        made = frozen.get(path)
-        parts.append(f"{path} {verdict.source.md5} {made.inputs['seal'] if made else ''}")
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _is_built(project: Project, key: str) -> bool:
-    """Whether the site there is the one that `key` names, with every file as it was written."""
-    try:
-        note = json.loads((project.root / WORK / "site.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return note.get("key") == key and note.get("files") == _listing(project)
-
-
-def _note_built(project: Project, key: str) -> None:
-    note = {"key": key, "files": _listing(project)}
-    path = project.root / WORK / "site.json"
-    path.write_text(json.dumps(note), encoding="utf-8")
-
-
-def _listing(project: Project) -> dict[str, list[int]]:
-    site = project.root / project.output_dir
-    return {
-        path.relative_to(site).as_posix(): [stat.st_size, stat.st_mtime_ns]
-        for path in sorted(site.rglob("*"))
-        if path.is_file() and (stat := path.stat())
-    }
 
 
 def _kept(root: Path, path: str) -> Path:
