@@ -8,7 +8,7 @@ kept in `.book/kept` and used by the next one.
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -345,7 +345,7 @@ def _scratch(root: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _alone(root: Path, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def _alone(root: Path) -> Iterator[None]:
     """One build at a time in a project; a second waits for the first to end."""
     work = root / WORK
     work.mkdir(exist_ok=True)
