@@ -6,5 +6,5 @@ compile() { uv pip compile --universal --python-version 3.11 --generate-hashes -
   --no-emit-index-url --no-annotate --no-header "$@"; }
 printf 'hatchling\neditables\n' >.build-backend.in
 trap 'rm -f .build-backend.in' EXIT
-compile --extra build pyproject.toml .build-backend.in -o requirements.lock
-compile --extra build --extra test pyproject.toml .build-backend.in -c requirements.lock -o requirements-test.lock
+compile --extra build --extra checkpoint pyproject.toml .build-backend.in -o requirements.lock
+compile --extra build --extra checkpoint --extra test pyproject.toml .build-backend.in -c requirements.lock -o requirements-test.lock
