@@ -19,7 +19,15 @@ if made_from requirements.lock && made_from "$lock"; then exit 0; fi
 
 python=${PYTHON:-}
 if [ -z "$python" ]; then
-  for name in python3 python3.13 python3.12 python3.11; do
+  # First the minor that the frozen results come from: with another one every chapter is executed anew.
+  frozen=""
+  for record in _freeze/chapters/*/execute-results/inputs.json; do
+    [ -f "$record" ] || continue
+    while read -r line; do
+      case $line in '"python": "3.'*) line=${line#*: \"} frozen=python${line%%\"*} ;; esac
+    done <"$record"
+  done
+  for name in $frozen python3 python3.13 python3.12 python3.11; do
     if "$name" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
       python=$name
       break

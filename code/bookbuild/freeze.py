@@ -6,7 +6,8 @@
                              figure-html/*.svg
 
 The three files and the figures belong together by hash: whatever was edited, cut short or mixed is
-found by `why_unusable`, never trusted.
+found by `why_unusable`, never trusted. The hashes are no secret: a forger who computes all of them
+anew is found by `book verify` alone, which computes the numbers anew.
 """
 
 import hashlib
@@ -14,6 +15,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,24 @@ FORMAT = 1
 FREEZE = "_freeze"
 RESULTS = "execute-results"
 FIGURES = "figure-html"
+TEXTS = {str: str}
+# What a reader of these files relies on; a mapping {str: …} has any keys.
+SHAPES = {
+    "html": {"hash": str, "result": {"markdown": str}},
+    "inputs": {
+        "freeze": str,
+        "numbers": str,
+        "figures": TEXTS,
+        "settings": TEXTS,
+        "modules": TEXTS,
+        "data": TEXTS,
+        "ledger": TEXTS,
+        "libraries": TEXTS,
+        "cells": [{"label": str, "key": str, "span": list | None}],
+        "inlines": [{"after": int, "expression": str, "span": list | None}],
+    },
+    "numbers": {"chapter": str, "title": str, "said": [str], "numbers": [{"id": str}]},
+}
 
 
 @dataclass(frozen=True)
@@ -34,16 +54,17 @@ class Frozen:
     """All files of one chapter's freeze, by path below its folder."""
 
     files: Mapping[str, bytes]
+    links: tuple[str, ...] = ()  # what is no file or folder of its own, but leads elsewhere
 
-    @property
+    @cached_property
     def html(self) -> dict[str, Any]:
         return json.loads(self.files[f"{RESULTS}/html.json"])
 
-    @property
+    @cached_property
     def inputs(self) -> dict[str, Any]:
         return json.loads(self.files[f"{RESULTS}/inputs.json"])
 
-    @property
+    @cached_property
     def numbers(self) -> dict[str, Any]:
         return json.loads(self.files[f"{RESULTS}/numbers.json"])
 
@@ -58,8 +79,16 @@ class Frozen:
 
     @property
     def computed_from(self) -> Inputs:
-        record = self.inputs
-        return Inputs(*(record[key] for key in ("modules", "data", "ledger", "libraries")))
+        return Inputs.of(self.inputs)
+
+    @property
+    def figures(self) -> dict[str, bytes]:
+        """Name → content."""
+        return {
+            path.removeprefix(f"{FIGURES}/"): content
+            for path, content in self.files.items()
+            if path.startswith(f"{FIGURES}/")
+        }
 
 
 def folder_of(path: str) -> str:
@@ -71,28 +100,33 @@ def read(folder: Path) -> Frozen | None:
     """The freeze in `folder` as it lies there, or None if there is none."""
     if not folder.is_dir():
         return None
+    found = sorted(folder.rglob("*"))
+    links = [path for path in (folder, *found) if path.is_symlink()]
     return Frozen(
         {
             path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        }
+            for path in found
+            if path.is_file() and not path.is_symlink()
+        },
+        tuple(path.relative_to(folder).as_posix() for path in links),
     )
 
 
 def why_unusable(frozen: Frozen | None) -> str | None:
     """Why a freeze cannot be trusted, or None. Looks only at the freeze itself."""
+    if frozen and frozen.links:
+        what = "folder" if frozen.links[0] == "." else Path(frozen.links[0]).name
+        return f"its {what} is a link to elsewhere"
     if frozen is None or f"{RESULTS}/html.json" not in frozen.files:
         return "was never executed"
-    for name in ("html", "inputs", "numbers"):
+    for name in SHAPES:
         content = frozen.files.get(f"{RESULTS}/{name}.json")
         if content is None:
             return f"its {name}.json is missing"
         try:
             parsed = json.loads(content)
-        except ValueError:
-            marks = b"<<<<<<<" in content or b">>>>>>>" in content
-            return f"its {name}.json {'holds merge conflict marks' if marks else 'is not readable'}"
+        except (ValueError, RecursionError):
+            return f"its {name}.json {_spoilt(content)}"
         if not isinstance(parsed, dict):
             return f"its {name}.json is not readable"
     inputs = frozen.inputs
@@ -100,30 +134,55 @@ def why_unusable(frozen: Frozen | None) -> str | None:
         return "its inputs.json was changed by hand"
     if inputs.get("format") != FORMAT:
         return "its freeze is in an older format"
+    if not _is_as_written(inputs, frozen):
+        return "its inputs.json was changed by hand"
+    for name, shape in SHAPES.items():
+        if not _fits(getattr(frozen, name), shape):
+            return f"its {name}.json is not what this build writes"
     if inputs["freeze"] != _sha256(frozen.files[f"{RESULTS}/html.json"]):
         return "its html.json is not the one its inputs were recorded for"
     if inputs["numbers"] != _sha256(frozen.files[f"{RESULTS}/numbers.json"]):
         return "its numbers.json was changed by hand"
-    figures = {
-        path.removeprefix(f"{FIGURES}/"): content
-        for path, content in frozen.files.items()
-        if path.startswith(f"{FIGURES}/")
-    }
+    figures = frozen.figures
     for name, digest in inputs["figures"].items():
         if name not in figures:
             return f"its figure {name} is missing"
         if _sha256(figures[name]) != digest:
-            return f"its figure {name} was changed by hand"
+            return f"its figure {name} is not the one that was frozen"
     if extra := sorted(set(figures) - set(inputs["figures"])):
         return f"its figure {extra[0]} belongs to another run"
     return None
 
 
+def _spoilt(content: bytes) -> str:
+    if b"<<<<<<<" in content or b">>>>>>>" in content:
+        return "holds merge conflict marks"
+    return "is not readable" if content.strip() else "is empty"
+
+
+def _is_as_written(inputs: Mapping[str, Any], frozen: Frozen) -> bool:
+    """Whether inputs.json is, byte for byte, how its content is written: no key stands twice."""
+    content = frozen.files[f"{RESULTS}/inputs.json"].replace(b"\r\n", b"\n")
+    return content == _json(inputs) + b"\n"
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_fits(item, shape[0]) for item in value)
+    if not isinstance(shape, dict):
+        return isinstance(value, shape)
+    if not isinstance(value, dict):
+        return False
+    if str in shape:
+        return all(_fits(item, shape[str]) for item in value.values())
+    return all(key in value and _fits(value[key], below) for key, below in shape.items())
+
+
 def freeze(run: Run, ledger: Mapping[str, Entry], settings: Mapping[str, str]) -> Frozen:
     """A finished run as files. `settings`: name → hash of what else decides how cells are run."""
     record = run.record
-    numbers = _numbers(run.source, record, ledger)
-    return _assemble(
+    numbers = numbers_of(run.source, record, ledger)
+    return assemble(
         run.source,
         run.pieces,
         run.figures,
@@ -134,108 +193,46 @@ def freeze(run: Run, ledger: Mapping[str, Entry], settings: Mapping[str, str]) -
             "data": record["data"],
             "ledger": record["ledger"],
             "libraries": record["libraries"],
+            "python": record.get("python", ""),
         },
     )
 
 
-def weave(frozen: Frozen, source: Source) -> Frozen | None:
-    """The freeze that executing `source` would give, made from the old one, or None.
-
-    It can be made when only prose changed: the same cells in the same order, and each inline
-    expression still standing between the same two cells. What only says a number may come again,
-    move between its cells or go; any other expression could change the kernel's state, so of those
-    there must be the same ones in the same order.
-    """
-    inputs = frozen.inputs
-    markdown = frozen.markdown
-    if [cell["key"] for cell in inputs["cells"]] != [cell.key for cell in source.cells]:
-        return None
-    cells = [markdown[slice(*cell["span"])] for cell in inputs["cells"]]
-    says: dict[tuple[int, str], str] = {}
-    others: list[tuple[tuple[int, str], str]] = []
-    for inline in inputs["inlines"]:
-        place = (inline["after"], inline["expression"])
-        value = markdown[slice(*inline["span"])]
-        if _said(inline["expression"]):
-            says[place] = value
-        else:
-            others.append((place, value))
-    pieces, used, count = [], set(), 0
-    left = iter(others)
-    for piece in source.pieces:
-        if isinstance(piece, Cell):
-            pieces.append(PieceResult(markdown=cells[count]))
-            count += 1
-            continue
-        values = []
-        for inline in piece.inlines:
-            place = (count, inline.expression)
-            if _said(inline.expression) is None:
-                before, value = next(left, (None, ""))
-                if before != place:
-                    return None
-                values.append(value)
-            elif place in says:
-                used.add(place)
-                values.append(says[place])
-            else:
-                return None
-        pieces.append(PieceResult(inlines=tuple(values)))
-    if next(left, None) is not None:
-        return None
-    gone = {_said(expression) for _, expression in set(says) - used}
-    gone -= {_said(expression) for _, expression in used}
-    # Where a cell or a longer expression says numbers too, only an execution knows what is left.
-    elsewhere = [cell.code for cell in source.cells] + [place[1] for place, _ in others]
-    if gone and any("say(" in code for code in elsewhere):
-        return None
-    numbers = frozen.numbers | {"title": source.title}
-    del numbers["format"], numbers["freeze"]
-    numbers["said"] = sorted(set(numbers["said"]) - gone)
-    unsaid = gone - {number["id"] for number in numbers["numbers"]}
-    entries = {id: digest for id, digest in inputs["ledger"].items() if id not in unsaid}
-    figures = {
-        path.removeprefix(f"{FIGURES}/"): content
-        for path, content in frozen.files.items()
-        if path.startswith(f"{FIGURES}/")
-    }
-    kept = {key: inputs[key] for key in ("settings", "modules", "data", "ledger", "libraries")}
-    kept["ledger"] = entries
-    return _assemble(source, tuple(pieces), figures, numbers, kept)
-
-
-def _said(expression: str) -> str | None:
-    """The id, if an expression is `say("id")` and nothing more."""
-    if expression.startswith("say(") and expression.endswith(")"):
-        id = expression[4:-1].strip()
-        if len(id) > 2 and id[0] == id[-1] and id[0] in "'\"" and id[0] not in id[1:-1]:
-            return id[1:-1]
-    return None
-
-
-def _assemble(
+def assemble(
     source: Source,
     pieces: tuple[PieceResult, ...],
     figures: Mapping[str, bytes],
     numbers: dict[str, Any],
     origin: dict[str, Any],
+    result: Mapping[str, Any] | None = None,
 ) -> Frozen:
+    """The files of a freeze. `result`: what Quarto's own html.json said besides the Markdown."""
     markdown, cells, inlines = _markdown(source, pieces)
-    html = {
-        "hash": source.md5,
-        "result": {
-            "engine": "jupyter",
-            "markdown": markdown,
-            "supporting": [f"{Path(source.path).stem}_files"],
-            "filters": [],
-            "includes": {},
-        },
+    result = result or {
+        "engine": "jupyter",
+        "markdown": "",
+        "supporting": [f"{Path(source.path).stem}_files"],
+        "filters": [],
+        "includes": {},
     }
-    html_bytes = _json(html)  # without a newline at the end, as Quarto writes it
-    numbers_bytes = _json({"format": FORMAT, "freeze": _sha256(html_bytes), **numbers}) + b"\n"
+    html = {"hash": source.md5, "result": {**result, "markdown": markdown}}
+    # Without a newline at the end, as Quarto writes it.
+    return sealed(_json(html), figures, numbers, origin, cells, inlines)
+
+
+def sealed(
+    html: bytes,
+    figures: Mapping[str, bytes],
+    numbers: dict[str, Any],
+    origin: dict[str, Any],
+    cells: list,
+    inlines: list,
+) -> Frozen:
+    """Tie an html.json, its figures and its numbers to what they were computed from."""
+    numbers_bytes = _json({"format": FORMAT, "freeze": _sha256(html), **numbers}) + b"\n"
     inputs = {
         "format": FORMAT,
-        "freeze": _sha256(html_bytes),
+        "freeze": _sha256(html),
         "numbers": _sha256(numbers_bytes),
         "figures": {name: _sha256(figures[name]) for name in sorted(figures)},
         **origin,
@@ -244,7 +241,7 @@ def _assemble(
     }
     inputs["seal"] = _seal(inputs)
     files = {f"{FIGURES}/{name}": figures[name] for name in sorted(figures)}
-    files[f"{RESULTS}/html.json"] = html_bytes
+    files[f"{RESULTS}/html.json"] = html
     files[f"{RESULTS}/inputs.json"] = _json(inputs) + b"\n"
     files[f"{RESULTS}/numbers.json"] = numbers_bytes
     return Frozen(dict(sorted(files.items())))
@@ -279,9 +276,10 @@ def _markdown(source: Source, results: tuple[PieceResult, ...]) -> tuple[str, li
     return "".join(parts), cells, inlines
 
 
-def _numbers(
+def numbers_of(
     source: Source, record: Mapping[str, Any], ledger: Mapping[str, Entry]
 ) -> dict[str, Any]:
+    """What numbers.json says of a run, without the marks of the freeze that it belongs to."""
     rows = []
     for id, value in record["checked"].items():
         entry = ledger[id]
@@ -322,6 +320,13 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return value if not isinstance(value, float) or math.isfinite(value) else show(value)
+
+
+def number_of(value: Any) -> Any:
+    """A value of numbers.json as it was computed: NaN and the infinities are texts there."""
+    if isinstance(value, list):
+        return [number_of(item) for item in value]
+    return {"NaN": math.nan, "∞": math.inf, "−∞": -math.inf}.get(value, value)
 
 
 def _json(value: Any) -> bytes:

@@ -4,13 +4,12 @@ Imported by a hidden cell that does not count. Keep it light: it is in every ker
 """
 
 import json
-import os
-import platform
 import sys
 from pathlib import Path
 
 from ledger import session
-from ledger.inputs import Recorder, digests, locked_versions
+from ledger.inputs import Recorder
+from ledger.recording import record
 
 _recorder: Recorder | None = None
 
@@ -41,20 +40,7 @@ def start(root: str, figures: dict) -> None:
 
 def finish(root: str) -> str:
     """What the chapter was computed from and what it checked, as JSON."""
-    book = session.session() if (Path(root) / "ledger.toml").is_file() else None
-    used = {*book.checked, *book.said} if book else set()
-    return json.dumps(
-        {
-            "modules": _recorder.modules(),
-            "data": _recorder.data(),
-            "ledger": digests(book.ledger[id] for id in sorted(used)) if book else {},
-            "libraries": _recorder.libraries(locked_versions(Path(root))),
-            "environment": environment(),
-            "checked": book.checked if book else {},
-            "said": sorted(book.said) if book else [],
-            "drifts": [vars(drift) for drift in book.drifts] if book else [],
-        }
-    )
+    return json.dumps(record(_recorder, Path(root)))
 
 
 def _lose_no_output() -> None:
@@ -63,45 +49,6 @@ def _lose_no_output() -> None:
 
     thread = _shell().kernel.iopub_socket.io_thread
     thread.schedule(lambda: thread.socket.set(zmq.SNDHWM, 0))
-
-
-def environment() -> dict:
-    """What numbers may depend on besides libraries. No name, path or time."""
-    return {
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cpu": _cpu_features(),
-        "threads": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "blas": _blas(),
-    }
-
-
-def _cpu_features() -> list[str]:
-    """The instruction sets that numerical kernels choose by."""
-    wanted = ("sse4_1", "avx", "avx2", "fma", "avx512f", "avx512_bf16", "avx512_vnni", "amx_tile")
-    try:
-        flags = set(
-            Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
-        )
-    except OSError:
-        return []
-    return [flag for flag in wanted if flag in flags]
-
-
-def _blas() -> list[str]:
-    if "threadpoolctl" not in sys.modules and "numpy" not in sys.modules:
-        return []
-    try:
-        from threadpoolctl import threadpool_info
-    except ImportError:
-        return []
-    return sorted(
-        f"{pool['internal_api']} {pool.get('version')} {pool.get('architecture', '')}".strip()
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas"
-    )
 
 
 def _shell():

@@ -11,8 +11,6 @@ from pathlib import Path, PurePosixPath
 from string import ascii_uppercase
 from typing import Any
 
-import yaml
-
 from bookbuild.problems import BookError, Problem
 
 CONFIG = "_quarto.yml"
@@ -87,6 +85,8 @@ class Project:
 
 def load_project(root: Path) -> Project:
     """The project in folder `root`. Raises BookError for what is missing or not understood."""
+    import yaml  # here, since the hooks have the standard library only
+
     path = root / CONFIG
     try:
         text = path.read_text(encoding="utf-8")

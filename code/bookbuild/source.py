@@ -6,12 +6,10 @@ two cells, a cell. What this build does not know is refused with its line.
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-
-import yaml
 
 from bookbuild.problems import BookError, Problem
 
@@ -39,11 +37,15 @@ OPTIONS: Mapping[str, type | tuple[type, ...]] = {
     "lst-cap": str,
     "tbl-cap": str,
 }
-FRONT_MATTER = {"title", "description", "code-fold", "nocite", "toc"}
+FRONT_MATTER = {"title", "description", "code-fold", "include-in-header", "nocite", "toc"}
 LABEL = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<fence>`{3,}|~{3,})\s*(?P<info>[^`]*)$")
 ENGINE = re.compile(r"^\{\s*([A-Za-z]\w*)( *[ ,].*)?\}$")
 INLINE = re.compile(r"(^|[^`])`\{python\}[ \t]([^`]+)`", re.MULTILINE)
+PLAIN = re.compile(
+    r"""(?P<key>[\w-]+):[ ]+"""
+    r"""(?:"(?P<quoted>[^"\\]*)"|(?P<text>[A-Za-z](?:[^:#]|:(?=\S)|(?<=\S)\#)*))"""
+)
 SHORTCODE = re.compile(r"\{\{[<%].*?[>%]\}\}")
 
 
@@ -77,6 +79,8 @@ class Cell:
     line: int
     code_line: int
     options: Mapping[str, Any] = field(default_factory=dict)
+    # The lines that give the options, as they stand.
+    header: str = field(default="", compare=False)
 
     @property
     def label(self) -> str:
@@ -85,7 +89,7 @@ class Cell:
     @property
     def key(self) -> str:
         """Hash of all that decides what the cell does and shows, given the cells before it."""
-        text = repr((self.code, sorted(self.options.items(), key=lambda item: item[0])))
+        text = repr((self.code, self.header))  # known without a YAML reader
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -123,10 +127,30 @@ class Source:
 
 def parse(path: str, text: str) -> Source:
     """Take `text`, the source of chapter `path`, apart. Raises BookError with all problems."""
+    source, problems = _take_apart(path, text, _yaml)
+    problems += _check_labels(source)
+    problems += _check_prose(source)
+    if problems:
+        raise BookError(problems)
+    return source
+
+
+def skim(path: str, text: str) -> Source:
+    """The same pieces with the standard library alone, unchecked.
+
+    Of front matter and cell options only what is written as one plain `key: value` line is read.
+    """
+    return _take_apart(path, text, _plain_lines)[0]
+
+
+Reader = Callable[[str, list[str], int, str, list[Problem]], dict[str, Any]]
+
+
+def _take_apart(path: str, text: str, read: Reader) -> tuple[Source, list[Problem]]:
     lines = text.split("\n")
     problems: list[Problem] = []
     pieces: list[Piece] = []
-    meta, start = _front_matter(path, lines, problems)
+    meta, start = _front_matter(path, lines, read, problems)
     if start:
         pieces.append(Prose("\n".join(lines[:start]), 1))
     buffer_start = start
@@ -156,15 +180,10 @@ def parse(path: str, text: str) -> Source:
         if fence["indent"] or fence["fence"][0] == "~":
             problems.append(Problem(path, number + 1, "a cell's fence is ``` in the first column"))
         _add_prose(pieces, lines, buffer_start, number)
-        pieces.append(_cell(path, lines, number, end, problems))
+        pieces.append(_cell(path, lines, number, end, read, problems))
         number = buffer_start = end + 1
     _add_prose(pieces, lines, buffer_start, len(lines))
-    source = Source(path, text, meta, tuple(pieces))
-    problems += _check_labels(source)
-    problems += _check_prose(source)
-    if problems:
-        raise BookError(problems)
-    return source
+    return Source(path, text, meta, tuple(pieces)), problems
 
 
 def _closing(lines: list[str], opening: int, fence: str) -> int:
@@ -186,7 +205,9 @@ def _add_prose(pieces: list[Piece], lines: list[str], start: int, end: int) -> N
         pieces.append(Prose("\n".join(lines[start:end]), start + 1))
 
 
-def _front_matter(path: str, lines: list[str], problems: list[Problem]) -> tuple[dict, int]:
+def _front_matter(
+    path: str, lines: list[str], read: Reader, problems: list[Problem]
+) -> tuple[dict, int]:
     """The YAML at the top and the index of the line after it."""
     if not lines or lines[0].rstrip() != "---":
         return {}, 0
@@ -196,7 +217,7 @@ def _front_matter(path: str, lines: list[str], problems: list[Problem]) -> tuple
     else:
         problems.append(Problem(path, 1, "the front matter is never closed; end it with ---"))
         return {}, 0
-    meta = _yaml(path, lines[1:end], 2, "front matter", problems)
+    meta = read(path, lines[1:end], 2, "front matter", problems)
     problems += [
         Problem(path, _find(lines, f"{key}:"), f"front matter key {key} is unknown to this build; "
                 f"known: {', '.join(sorted(FRONT_MATTER))}")
@@ -206,11 +227,14 @@ def _front_matter(path: str, lines: list[str], problems: list[Problem]) -> tuple
     return meta, end + 1
 
 
-def _cell(path: str, lines: list[str], opening: int, end: int, problems: list[Problem]) -> Cell:
+def _cell(
+    path: str, lines: list[str], opening: int, end: int, read: Reader, problems: list[Problem]
+) -> Cell:
     first = opening + 1
     while first < end and lines[first].startswith("#|"):
         first += 1
-    options = _yaml(
+    header = "\n".join(lines[opening + 1 : first])
+    options = read(
         path,
         [line[2:].removeprefix(" ") for line in lines[opening + 1 : first]],
         opening + 2,
@@ -250,7 +274,7 @@ def _cell(path: str, lines: list[str], opening: int, end: int, problems: list[Pr
                 path, opening + 2, f"label {label!r} must be lower-case words joined by hyphens"
             )
         )
-    return Cell("\n".join(lines[first:end]), opening + 1, first + 1, options)
+    return Cell("\n".join(lines[first:end]), opening + 1, first + 1, options, header)
 
 
 def _is_one_of(value: Any, kinds: type | tuple[type, ...]) -> bool:
@@ -264,6 +288,8 @@ def _yaml(
     path: str, lines: list[str], first: int, what: str, problems: list[Problem]
 ) -> dict[str, Any]:
     """A YAML mapping, or {} with a problem noted. `first` is the number of its first line."""
+    import yaml  # here, since the hooks have the standard library only
+
     try:
         found = yaml.load("\n".join(lines), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
@@ -277,6 +303,18 @@ def _yaml(
     if not isinstance(found, dict):
         problems.append(Problem(path, first, f"{what} must be `key: value` lines"))
         return {}
+    return found
+
+
+def _plain_lines(
+    path: str, lines: list[str], first: int, what: str, problems: list[Problem]
+) -> dict[str, Any]:
+    """The keys whose values are true, false, or text in which YAML has no signs of its own."""
+    found: dict[str, Any] = {}
+    for line in lines:
+        if plain := PLAIN.fullmatch(line.rstrip()):
+            quoted, text = plain["quoted"], plain["text"]
+            found[plain["key"]] = {"true": True, "false": False}.get(text, text or quoted)
     return found
 
 

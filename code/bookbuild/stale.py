@@ -2,18 +2,21 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bookbuild.freeze import Frozen, weave, why_unusable
+from bookbuild.freeze import Frozen, why_unusable
 from bookbuild.project import FIGURE_DEFAULTS, Project
 from bookbuild.source import Source
+from bookbuild.weave import weave
 from ledger.inputs import Inputs, file_digest
 
 # A change here changes what a cell's outputs look like, whatever the chapter.
 EXECUTOR = ("kernel.py", "outputs.py")
+FIGURE_KEY = re.compile(r"""\b(fig-(?:format|width|height|dpi)):[ ]*["']?([\w.]+)""")
 
 
 @dataclass(frozen=True)
@@ -75,16 +78,40 @@ def _what_in_the_text(frozen: Frozen, source: Source) -> str:
             return f"cell {label} is gone"
     if list(then) != list(now):
         return "its cells are in another order"
+    if any(cell["span"] is None for cell in frozen.inputs["cells"]):
+        return "its text changed, and where its outputs stand in the old one is not known"
     return "an inline expression changed, or moved past a cell"
 
 
 def settings_of(project: Project) -> dict[str, str]:
     """Name → hash of what decides, besides the chapters, how cells run and show."""
-    figures = {key: project.html.get(key, default) for key, default in FIGURE_DEFAULTS.items()}
+    return _settings(project.root, project.html)
+
+
+def settings_in(root: Path, config: str) -> dict[str, str]:
+    """The same, from the text of `_quarto.yml`, where there is no YAML reader.
+
+    The keys stand in one place of that file: the build refuses them in any other.
+    """
+    lines = "\n".join(re.sub(r"(^|\s)#.*", "", line) for line in config.splitlines())
+    return _settings(root, {key: _scalar(text) for key, text in FIGURE_KEY.findall(lines)})
+
+
+def _settings(root: Path, html: Mapping[str, object]) -> dict[str, str]:
+    figures = {key: html.get(key, default) for key, default in FIGURE_DEFAULTS.items()}
     here = Path(__file__).parent
     found = {
         "the figures' format in _quarto.yml": json.dumps(figures, sort_keys=True),
         "the executor": "".join(str(file_digest(here / name)) for name in EXECUTOR),
-        "_environment": str(file_digest(project.root / "_environment")),
+        "_environment": str(file_digest(root / "_environment")),
     }
     return {name: hashlib.sha256(text.encode()).hexdigest()[:32] for name, text in found.items()}
+
+
+def _scalar(text: str) -> str | int | float:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

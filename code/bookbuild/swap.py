@@ -24,11 +24,11 @@ def put(new: Path, place: Path) -> None:
         new.rename(place)
         return
     if _exchange(new, place):
-        shutil.rmtree(new)
+        _remove(new)
         return
     place.rename(old)
     new.rename(place)
-    shutil.rmtree(old)
+    _remove(old)
 
 
 def recover(place: Path) -> None:
@@ -37,7 +37,15 @@ def recover(place: Path) -> None:
     if old.exists() and not place.exists():
         old.rename(place)
     elif old.exists():
-        shutil.rmtree(old)
+        _remove(old)
+
+
+def _remove(place: Path) -> None:
+    """What was in the place: a folder, or a link to one, which is left where it is."""
+    if place.is_symlink():
+        place.unlink()
+    else:
+        shutil.rmtree(place)
 
 
 def _aside(place: Path) -> Path:

@@ -6,6 +6,9 @@ the book's folder, whoever started it.
 """
 
 from ledger.entries import Entry, LedgerError, load_ledger
+from ledger.recording import begin_under_quarto
 from ledger.session import DriftError, check, say
 
 __all__ = ["DriftError", "Entry", "LedgerError", "check", "load_ledger", "say"]
+
+begin_under_quarto()

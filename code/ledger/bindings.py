@@ -15,6 +15,7 @@ class Bound:
     chapter: str
     checked: tuple[str, ...]
     said: tuple[str, ...]
+    worded: tuple[str, ...] = ()  # what words of its prose rest on
 
 
 def unbound(ledger: Mapping[str, Entry], root: Path, bounds: Iterable[Bound]) -> list[tuple]:
@@ -34,6 +35,11 @@ def unbound(ledger: Mapping[str, Entry], root: Path, bounds: Iterable[Bound]) ->
             if id not in owner:
                 line = _line(root / bound.chapter, id, "say(")
                 found.append((bound.chapter, line, f"{id} is said, but no chapter checks it"))
+        for id in dict.fromkeys(bound.worded):
+            if id not in owner:
+                line = _line(root / bound.chapter, id, "=")
+                text = f"{id} is said in words, but no chapter checks it"
+                found.append((bound.chapter, line, text))
     text = (root / LEDGER).read_text(encoding="utf-8") if ledger else ""
     for id in ledger:
         if id not in owner:

@@ -6,7 +6,8 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ class Entry:
 
     def digest(self) -> str:
         """A hash of all that a page can show of the entry."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        values = {name.name: getattr(self, name.name) for name in fields(self)}
+        text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -61,7 +63,7 @@ def load_ledger(path: Path) -> dict[str, Entry]:
     except UnicodeDecodeError as error:
         raise LedgerError(f"{path.name}:1: is not UTF-8: {error.reason}") from None
     try:
-        tables = tomllib.loads(text)
+        tables = dict(_parsed(text))
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found.group(1)) if found else len(text.splitlines())
@@ -83,7 +85,13 @@ def load_constants(path: Path) -> dict[str, str]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    return _constants(path.name, text, tomllib.loads(text))
+    return _constants(path.name, text, dict(_parsed(text)))
+
+
+@lru_cache(maxsize=1)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """The ledger's tables, read once by whoever wants the entries and then the constants."""
+    return tomllib.loads(text)
 
 
 def _constants(name: str, text: str, tables: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a run was computed from: our modules, data files, ledger entries, library versions.
+"""What a run was computed from: our modules, data files, ledger entries, libraries, Python.
 
 The kernel records them while it runs; later the same names are looked up again, and whatever
 differs is the reason why a number may have moved. Everything is read as bytes: nothing is imported
@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 LOCK = "requirements.lock"
 CODE = "code"
@@ -22,6 +23,7 @@ NOT_DATA_FILES = {"ledger.toml", "_quarto.yml", LOCK}
 # In place of the hash of a file that was edited while the chapter ran: it is unknown which of its
 # texts the numbers come from, so this matches no file and the chapter is stale.
 MOVED = "changed during the run"
+ENTRY = "ledger entry"  # how the reasons of `changes` begin that the ledger gives
 # Part of every kernel, and able to change what a cell shows.
 ALWAYS = {"ipykernel", "ipython", "matplotlib-inline"}
 
@@ -34,18 +36,38 @@ class Inputs:
     data: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, str] = field(default_factory=dict)
     libraries: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""  # its minor version; empty where nobody knows it
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Inputs":
+        """Those of an inputs.json."""
+        names = ("modules", "data", "ledger", "libraries")
+        return cls(*(record[name] for name in names), record.get("python", ""))
+
+
+def minor(version: str) -> str:
+    """`3.11` of `3.11.7`."""
+    return ".".join(version.split(".")[:2])
+
+
+RUNNING = minor(".".join(map(str, sys.version_info)))
 
 
 def changes(
     then: Inputs,
     root: Path,
     ledger: Mapping[str, str],
-    locked: Mapping[str, frozenset[str]],
+    locked: Mapping[str, frozenset[str]] | None,
+    python: str = RUNNING,
 ) -> list[str]:
     """What differs today, each as a phrase such as `measured.masks changed`; empty if nothing does.
 
-    `ledger` maps ids to today's digests, `locked` library names to the versions the lock allows.
     Libraries are compared with the lock, not with what is installed: that is made from it.
+
+    Args:
+        ledger: ids and today's digests of their entries.
+        locked: library names and the versions that the lock allows; None if nobody knows.
+        python: minor version of the Python that would execute; empty if nobody knows.
     """
     found = []
     for kind, name in ((then.modules, module_name), (then.data, str)):
@@ -55,12 +77,14 @@ def changes(
                 found.append(f"{name(path)} {'changed' if today else 'is gone'}")
     for id, digest in sorted(then.ledger.items()):
         if ledger.get(id) != digest:
-            found.append(f"ledger entry {id} {'changed' if id in ledger else 'is gone'}")
-    for library, version in sorted(then.libraries.items()):
+            found.append(f"{ENTRY} {id} {'changed' if id in ledger else 'is gone'}")
+    for library, version in sorted(then.libraries.items()) if locked is not None else ():
         versions = locked.get(library, frozenset())
         if version not in versions:
             now = " or ".join(sorted(versions)) or "no longer locked"
             found.append(f"{library} was {version}, is {now}")
+    if then.python and python and then.python != python:
+        found.append(f"Python was {then.python}, is {python}")
     return found
 
 
@@ -87,17 +111,19 @@ def locked_versions(root: Path) -> dict[str, frozenset[str]]:
     try:
         text = (root / LOCK).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return _Installed()
+        return Installed()
     found: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.MULTILINE):
         found.setdefault(library_name(name), set()).add(version)
     return {name: frozenset(versions) for name, versions in found.items()}
 
 
-class _Installed(dict):
+class Installed(dict):
     """Looks a version up in the environment only when it is asked for: that is slow."""
 
     def get(self, name, default=None):
+        from importlib import metadata  # slow to import
+
         try:
             return frozenset({metadata.version(name)})
         except metadata.PackageNotFoundError:
@@ -121,10 +147,21 @@ class Recorder:
 
     def __init__(self, root: Path):
         self.root = root.resolve()
-        self._before = set(sys.modules)
         self._code = {path: file_digest(path) for path in (self.root / CODE).rglob("*.py")}
         self._read: dict[str, tuple] = {}  # absolute path → what the file was when it was opened
+        self._earlier: dict[str, tuple] = {}  # the same of runs before `again`
+        self._digests: dict[tuple, str | None] = {}
+        self._owners: Mapping[str, Any] = {}
+        self._versions: dict[str, str] = {}
         sys.addaudithook(self._audit)
+
+    def again(self) -> None:
+        """The same process runs its document once more: what is opened now is read anew.
+
+        What only earlier runs opened stays noted, since modules may have kept it.
+        """
+        self._earlier = {**self._earlier, **self._read}
+        self._read = {}
 
     def _audit(self, event: str, arguments: tuple) -> None:
         if event != "open" or not isinstance(arguments[0], str | bytes | os.PathLike):
@@ -142,18 +179,17 @@ class Recorder:
         for module in list(sys.modules.values()):
             path = self._inside(getattr(module, "__file__", None) or "")
             if path and path.startswith(f"{CODE}/"):
-                digest = file_digest(self.root / path)
+                digest = self._digest(path)
                 then = self._code.get(self.root / path, digest)
                 found[path] = digest if digest == then else MOVED
         return dict(sorted(found.items()))
 
     def data(self) -> dict[str, str]:
         """Files of the project that were read and still exist, each with its hash."""
-        read = {self._inside(path): path for path in self._read}
+        noted = {**self._earlier, **self._read}
+        read = {self._inside(path): path for path in noted}
         return {
-            path: file_digest(self.root / path)
-            if self._read[read[path]] == _state(read[path])
-            else MOVED
+            path: self._digest(path) if noted[read[path]] == _state(read[path]) else MOVED
             for path in sorted(set(read) - {None})
             if not path.startswith(tuple(f"{name}/" for name in NOT_DATA))
             and not (path.startswith(f"{CODE}/") and path.endswith(".py"))
@@ -163,11 +199,27 @@ class Recorder:
         }
 
     def libraries(self, locked: Mapping[str, frozenset[str]]) -> dict[str, str]:
-        """Locked libraries imported since the start, with the versions that really ran."""
-        tops = {name.partition(".")[0] for name in set(sys.modules) - self._before}
-        owners = metadata.packages_distributions()
-        names = {library_name(owner) for top in tops for owner in owners.get(top, ())}
-        return {name: metadata.version(name) for name in sorted(names | ALWAYS) if name in locked}
+        """Locked libraries that are imported, with the versions that really ran.
+
+        Without those that every kernel needs for itself, whatever the chapter does.
+        """
+        from importlib import metadata  # slow to import, and no chapter's own
+
+        if not self._owners:
+            self._owners = metadata.packages_distributions()
+        tops = {name.partition(".")[0] for name in list(sys.modules)}
+        names = {library_name(owner) for top in tops for owner in self._owners.get(top, ())}
+        names = (names - _kernel_itself() | ALWAYS) & _named(locked, names | ALWAYS)
+        for name in names - set(self._versions):
+            self._versions[name] = metadata.version(name)
+        return {name: self._versions[name] for name in sorted(names)}
+
+    def _digest(self, path: str) -> str | None:
+        """Hash of a file of the project, read again only when it looks changed."""
+        key = (path, _state(str(self.root / path)))
+        if key not in self._digests:
+            self._digests[key] = file_digest(self.root / path)
+        return self._digests[key]
 
     def _inside(self, path: str) -> str | None:
         """The path relative to the project, or None for a file elsewhere.
@@ -186,6 +238,32 @@ def _state(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _named(locked: Mapping[str, frozenset[str]], names: Iterable[str]) -> set[str]:
+    return {name for name in names if name in locked}
+
+
+@cache
+def _kernel_itself() -> frozenset[str]:
+    """The libraries without which no kernel starts: ipykernel, and what that needs."""
+    from importlib import metadata
+
+    found, left = set(), ["ipykernel"]
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            needed = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # needed on another system only
+        for line in needed:
+            requirement, _, marker = line.partition(";")
+            if "extra ==" not in marker:
+                left.append(library_name(re.match(r"[\w.-]+", requirement)[0]))
+    return frozenset(found)
 
 
 def digests(entries: Iterable) -> dict[str, str]:

@@ -1,15 +1,14 @@
 """`check` and `say`: the two words a chapter uses. One session a kernel."""
 
 import difflib
-import json
 import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ledger.causes import causes, entry_changed
 from ledger.entries import LEDGER, Entry, load_ledger
-from ledger.inputs import Inputs, changes, digests, locked_versions
 from ledger.values import NO_BREAK_SPACE, Value, deviation, plain, shape, show
 
 CONFIG = "_quarto.yml"
@@ -57,6 +56,7 @@ class Session:
     # Under the book's own build every id is checked exactly once, and a drift does not stop the
     # chapter: the build fails at its end, with all drifts at once.
     building: bool = False
+    _causes: list[str] | None = None
 
     def check(self, id: str, value: Any) -> Any:
         entry = self._entry(id)
@@ -114,25 +114,24 @@ class Session:
             lines.append(
                 f"  where     {self.document}:{line}" + (f", cell {label}" if label else "")
             )
-        lines.append(f"  changed   {self._since() or 'nothing that the last run recorded'}")
+        lines.append(f"  changed   {self._since(entry)}")
         lines.append(f'  if the new value is right: book accept {entry.id} --reason "…"')
         message = "\n".join(lines)
         if not self.building:
             raise DriftError(message)
         self.drifts.append(Drift(entry.id, got, line, message))
 
-    def _since(self) -> str:
+    def _since(self, entry: Entry) -> str:
         """What differs from the run that was frozen last."""
-        freeze = self.root / "_freeze" / self.document.removesuffix(".qmd")
         try:
-            record = json.loads((freeze / "execute-results" / "inputs.json").read_text("utf-8"))
-            then = Inputs(*(record[key] for key in ("modules", "data", "ledger", "libraries")))
-            found = changes(
-                then, self.root, digests(self.ledger.values()), locked_versions(self.root)
+            if self._causes is None:  # looked up once: it asks git and every library
+                self._causes = causes(self.root, self.document)
+            own = [f"ledger entry {entry.id} changed"] * entry_changed(
+                self.root, self.document, entry
             )
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return "unknown: this chapter has no usable freeze"
-        return ", ".join(found)
+        return ", ".join(own + self._causes) or "nothing that the last run recorded"
 
 
 @dataclass(frozen=True)

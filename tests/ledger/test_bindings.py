@@ -35,3 +35,18 @@ def test_an_id_that_is_only_said_is_named_where_it_is_said(tmp_path):
     assert found(tmp_path, Bound("one.qmd", ("a", "b"), ("zz",))) == [
         ("one.qmd", 3, "zz is said, but no chapter checks it")
     ]
+
+
+def test_an_id_that_only_words_rest_on_is_named_where_they_stand(tmp_path):
+    one = Bound("one.qmd", ("a", "b"), ())
+    two = Bound("two.qmd", (), (), ("a", "zz", "zz"))
+    problems = found(tmp_path, one, two)
+    assert problems == [("two.qmd", 0, "zz is said in words, but no chapter checks it")]
+    (tmp_path / "two.qmd").write_text('x\n[nine]{.worded data-claim="zz"}\n')
+    assert unbound(LEDGER, tmp_path, [one, two])[0][1] == 2
+
+
+def test_one_chapter_that_checks_twice_is_named_too(tmp_path):
+    assert found(tmp_path, Bound("one.qmd", ("a", "b", "a"), ())) == [
+        ("one.qmd", 4, "a is checked by one.qmd too; give one of them its own entry")
+    ]

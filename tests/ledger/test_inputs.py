@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.inputs import Inputs, changes, file_digest, locked_versions, module_name
+from ledger.inputs import RUNNING, Inputs, changes, file_digest, locked_versions, minor, module_name
 
 CODE = Path(__file__).resolve().parents[2] / "code"
 # printf 'x\n' | sha256sum
@@ -146,6 +146,45 @@ def test_each_kind_of_change_is_put_in_words(root):
         "old was 1.0, is no longer locked",
     ]
     assert changes(Inputs(data={"media/data/2.txt": X}), root, {}, {}) == []
+
+
+def test_another_python_is_a_change_where_both_are_known(root):
+    assert minor("3.11.7") == "3.11" and minor("3.12") == "3.12"
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" == RUNNING
+    then = Inputs(python="3.2")
+    assert changes(then, root, {}, {}) == [f"Python was 3.2, is {RUNNING}"]
+    assert changes(then, root, {}, {}, python="3.2") == []
+    assert changes(then, root, {}, {}, python="") == changes(Inputs(), root, {}, {}) == []
+
+
+def test_without_a_lock_that_can_be_read_libraries_are_not_compared(root):
+    assert changes(Inputs(libraries={"keras": "3.14.0"}), root, {}, None) == []
+
+
+def test_inputs_are_read_back_from_a_record():
+    record = {"modules": {"m": "1"}, "data": {"d": "2"}, "ledger": {"l": "3"}, "libraries": {}}
+    assert Inputs.of(record) == Inputs({"m": "1"}, {"d": "2"}, {"l": "3"}, {}, "")
+    assert Inputs.of(record | {"python": "3.11", "more": 1}).python == "3.11"
+
+
+def test_a_second_run_reads_anew_and_keeps_what_only_the_first_one_read(root):
+    found = recorded(
+        root,
+        "open('../media/data/1.txt').close(); open('../media/data/2.txt').close()\n"
+        "open('../media/data/3.txt').close()\n"
+        "for n in '12': Path(f'../media/data/{n}.txt').write_text('longer')\n"
+        "recorder.again()\n"
+        "open('../media/data/1.txt').close()\n",
+    )
+    changed = ["media/data/2.txt changed"]  # a module may still hold what it was
+    assert changes(Inputs(data=found["data"]), root, {}, {}) == changed
+    assert found["data"]["media/data/3.txt"] == X
+
+
+def test_what_every_kernel_needs_for_itself_is_no_library_of_the_chapter(root):
+    (root / "requirements.lock").write_text("tornado==1\npyzmq==1\npyyaml==1\nipykernel==1\n")
+    found = recorded(root, "import tornado, zmq, yaml")
+    assert sorted(found["libraries"]) == ["ipykernel", "pyyaml"]
 
 
 def test_line_endings_of_a_checkout_do_not_matter(tmp_path):

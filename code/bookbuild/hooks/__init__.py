@@ -1,0 +1,1 @@
+"""What Quarto runs before and after it renders the book. Standard library only."""

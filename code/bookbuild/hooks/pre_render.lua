@@ -1,0 +1,3 @@
+--[[ Quarto's `pre-render`: runs pre_render.py beside it. Needs no Python; see python.lua. ]]
+local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
+dofile(pandoc.path.join({ here, "python.lua" }))("pre_render.py")
