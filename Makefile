@@ -3,16 +3,22 @@ MAKEFLAGS += --no-print-directory
 BOOK := .venv/bin/book
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' Makefile
 
 site: .venv  ## the book in _book/, executing only what is stale
 	@$(BOOK) build
 
 test: .venv-test  ## lint and all tests
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest $(ARGS)
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 verify: .venv  ## every number, from nothing, against the committed freeze
 	@$(BOOK) verify
+
+verify-matrix: .venv  ## every number in other environments: threads, instruction sets, Pythons
+	@$(BOOK) verify-matrix
+
+mutate: .venv  ## break the package in a hundred ways and see the book's numbers notice
+	@$(BOOK) mutate
 
 stale: .venv  ## which chapters would be executed, and why
 	@$(BOOK) stale
@@ -34,5 +40,5 @@ lock:  ## choose the newest allowed versions anew (needs uv)
 .venv-test:
 	@sh code/bookbuild/environment.sh requirements-test.lock
 
-.PHONY: help site test verify stale serve clean lock .venv .venv-test
+.PHONY: help site test verify verify-matrix mutate stale serve clean lock .venv .venv-test
 .DEFAULT_GOAL := help

@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from bookbuild.build import WORK, problem_of
+from bookbuild import drifts
+from bookbuild.build import problem_of
 from bookbuild.freeze import FREEZE, RESULTS
 from bookbuild.problems import BookError, Problem
 from ledger.entries import LEDGER, UNSAFE, Entry, LedgerError, line_of, load_ledger
@@ -17,6 +18,7 @@ from ledger.values import Value, deviation
 def accept(root: Path, id: str, reason: str) -> str:
     """Write the last computed value of `id` into the ledger; a sentence that says what was done.
 
+    The entry keeps a history: the old and the new value, the reason, the versions that computed it.
     The value is the one that drifted in the last build, else the one in the freeze. Only the
     entry's own `value` and `accepted` lines change. Raises BookError where nothing can be accepted.
     """
@@ -32,7 +34,7 @@ def accept(root: Path, id: str, reason: str) -> str:
             Problem(LEDGER, 0, f"the reason must be one line of plain text, got {reason!r}")
         )
     entry = ledger[id]
-    value = _last_computed(root, entry)
+    value, versions = _last_computed(root, entry)
     if value is None:
         raise BookError(Problem(LEDGER, 0, f"nothing has computed {id} yet; run book build first"))
     if deviation(entry.value, value) == 0:
@@ -40,6 +42,7 @@ def accept(root: Path, id: str, reason: str) -> str:
     text = path.read_bytes().decode()
     line = line_of(text, id)
     note = f"{_toml(entry.value)} -> {_toml(value)}: {reason.strip()}"
+    note += f" ({versions})" if versions else ""
     moved = _replace(text, id, _toml(value), [*entry.accepted, note])
     if moved is None or not _same_but(text, moved, id):
         raise BookError(Problem(LEDGER, line, f"could not rewrite [{id}]; edit it by hand"))
@@ -57,22 +60,26 @@ def accept(root: Path, id: str, reason: str) -> str:
     return f"{id}: {_toml(entry.value)} -> {_toml(value)}; now run make site"
 
 
-def _last_computed(root: Path, entry: Entry) -> Value | None:
+def _last_computed(root: Path, entry: Entry) -> tuple[Value | None, str]:
+    """The value, and the versions that gave it; (None, "") where nothing has computed it."""
     try:
-        drifts = json.loads((root / WORK / "drifts.json").read_text(encoding="utf-8"))
+        drifted = json.loads((root / drifts.VALUES).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        drifts = {}
-    if entry.id in drifts:
-        return drifts[entry.id]["got"]
+        drifted = {}
+    if entry.id in drifted:
+        return drifted[entry.id]["got"], drifted[entry.id].get("versions", "")
     for path in sorted((root / FREEZE).glob(f"**/{RESULTS}/numbers.json")):
         try:
-            rows = json.loads(path.read_text(encoding="utf-8"))["numbers"]
-        except (ValueError, LookupError, TypeError):
+            numbers = json.loads(path.read_text(encoding="utf-8"))
+            inputs = json.loads(path.with_name("inputs.json").read_text(encoding="utf-8"))
+            rows = {row["id"]: row["value"] for row in numbers["numbers"]}
+        except (OSError, ValueError, LookupError, TypeError):
             continue  # a freeze that a build will find unusable and replace
-        for row in rows:
-            if row["id"] == entry.id:
-                return row["value"] if isinstance(entry.value, str) else _number(row["value"])
-    return None
+        if entry.id in rows:
+            value = rows[entry.id]
+            versions = drifts.versions({**inputs, "environment": numbers["environment"]})
+            return value if isinstance(entry.value, str) else _number(value), versions
+    return None, ""
 
 
 def _replace(text: str, id: str, value: str, accepted: list[str]) -> str | None:

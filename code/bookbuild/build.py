@@ -5,7 +5,6 @@ the last good `_freeze` and the last good site as they were. What succeeded in a
 kept in `.book/kept` and used by the next one.
 """
 
-import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +12,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bookbuild import drifts, swap
 from bookbuild import freeze as freezing
-from bookbuild import swap
+from bookbuild.claims_check import wrong_claims
 from bookbuild.freeze import Frozen
+from bookbuild.policy import unsafe_in_markdown
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Project
-from bookbuild.prose import typed_numbers
+from bookbuild.prose import unowned
 from bookbuild.run import Failure, Run
 from bookbuild.source import parse
 from bookbuild.stale import Verdict, judge, settings_of
 from bookbuild.uptodate import is_built, note_built, site_key
+from bookbuild.worded import worded_of
 from ledger.bindings import Bound, unbound
 from ledger.entries import LEDGER, Entry, LedgerError, load_constants, load_ledger
 from ledger.inputs import changes, digests, locked_versions
@@ -66,11 +68,17 @@ class Listener:
 
 
 class ChaptersFailed(BookError):
-    """Some chapters could not be executed, or drifted."""
+    """Some chapters could not be executed, or drifted.
 
-    def __init__(self, failures: Sequence[Failure], ran: int, fresh: int):
-        super().__init__([problem for failure in failures for problem in failure.problems])
-        self.failures, self.ran, self.fresh = tuple(failures), ran, fresh
+    ran, fresh: how many chapters ran well, and how many needed not. moved, held: how many numbers
+    drifted, and how many of those that were computed did not.
+    """
+
+    def __init__(self, results: Sequence[Run | Failure], fresh: int):
+        self.failures = tuple(result for result in results if isinstance(result, Failure))
+        super().__init__([problem for one in self.failures for problem in one.problems])
+        self.ran, self.fresh = len(results) - len(self.failures), fresh
+        self.moved, self.held = drifts.counts(results)
 
 
 def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Plan:
@@ -94,7 +102,7 @@ def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Pla
         except UnicodeDecodeError as error:
             problems.append(Problem(chapter.path, 0, f"is not UTF-8: {error.reason}"))
     if ledger:  # a book without one makes no promise about its numbers
-        problems += [p for source in sources for p in typed_numbers(source, ledger, constants)]
+        problems += unowned(project, sources, ledger, constants, project.root / WORK)
     if problems:
         raise BookError(problems)
     names = {project.chapter(name).path for name in only}
@@ -140,7 +148,7 @@ def execute_stale(
     todo = [v for v in plan.stale if not names or v.source.path in names]
     frozen = {v.source.path: v.frozen for v in plan.verdicts if v.frozen is not None}
     if not todo:
-        _note_drifts(plan.project.root, [])
+        drifts.note(plan.project.root, [])
         return frozen
     from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
 
@@ -166,10 +174,9 @@ def execute_stale(
         environment=kernel_environment(plan.project.root),
         done=finished,
     )
-    failures = [result for result in results if isinstance(result, Failure)]
-    _note_drifts(plan.project.root, failures)
-    if failures:
-        raise ChaptersFailed(failures, len(todo) - len(failures), len(plan.verdicts) - len(todo))
+    drifts.note(plan.project.root, results)
+    if any(isinstance(result, Failure) for result in results):
+        raise ChaptersFailed(results, len(plan.verdicts) - len(todo))
     return frozen
 
 
@@ -178,16 +185,41 @@ def check_bindings(plan: Plan, frozen: Mapping[str, Frozen]) -> None:
     executable = [v.source.path for v in plan.verdicts if v.state != "plain"]
     if any(path not in frozen for path in executable):
         return  # a partial run; the whole build will tell
-    bounds = [
-        Bound(
-            path,
-            tuple(number["id"] for number in frozen[path].numbers["numbers"]),
-            tuple(frozen[path].numbers["said"]),
+    bounds = []
+    for verdict in plan.verdicts:
+        path = verdict.source.path
+        numbers = frozen[path].numbers if path in frozen else {"numbers": (), "said": ()}
+        bounds.append(
+            Bound(
+                path,
+                tuple(number["id"] for number in numbers["numbers"]),
+                tuple(numbers["said"]),
+                tuple(id for words in worded_of(verdict.source) for id in words.ids),
+            )
         )
-        for path in executable
-    ]
     if found := unbound(plan.ledger, plan.project.root, bounds):
         raise BookError([Problem(*one) for one in found])
+
+
+def check_outputs(plan: Plan, frozen: Mapping[str, Frozen]) -> None:
+    """Raise BookError for code in what chapters show, whoever renders it."""
+    found = []
+    for source in (verdict.source for verdict in plan.verdicts if verdict.source.path in frozen):
+        markdown = frozen[source.path].markdown
+        written = markdown.split("\n")
+        for line, text in unsafe_in_markdown(markdown):
+            at = source.text.find(written[line - 1].strip() or "\0")
+            place = source.text.count("\n", 0, at) + 1 if at >= 0 else 0
+            found.append(Problem(source.path, place, f"{text}; a page runs nothing of its own"))
+    if found:
+        raise BookError(found)
+
+
+def check_pages(root: Path, site: Path, freeze: Path) -> None:
+    """Raise BookError where a rendered page does not say what ledger and freeze say."""
+    found = [Problem(*one) for one in wrong_claims(root, site, freeze)]
+    if found:
+        raise BookError(found)
 
 
 def build(
@@ -223,6 +255,7 @@ def build(
                 )
         frozen = execute_stale(now, jobs=jobs, timeout=timeout, listener=listener, only=only)
         check_bindings(now, frozen)
+        check_outputs(now, frozen)
         done = [v.source.path for v in now.stale if v.source.path in frozen]
         replaced = [v for v in now.verdicts if v.source.path in done or v.state == "prose"]
         report = {
@@ -271,7 +304,7 @@ def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
         _write(made, folder / freezing.folder_of(path))
     output = scratch / "site"
     output.mkdir()
-    return render_site(
+    report = render_site(
         plan.project,
         output,
         markdown_of(plan, frozen),
@@ -280,6 +313,8 @@ def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
         jobs,
         freeze=folder / freezing.FREEZE,
     )
+    check_pages(plan.project.root, output, folder / freezing.FREEZE)
+    return report
 
 
 def _kept(root: Path, path: str) -> Path:
@@ -315,17 +350,6 @@ def _refuse_foreign(project: Project, site: Path) -> None:
     if site.is_dir() and any(site.iterdir()) and not any(site.rglob("*.html")):
         text = f"output-dir {project.output_dir} holds files that are no site; name another folder"
         raise BookError(Problem(CONFIG, 0, text))
-
-
-def _note_drifts(root: Path, failures: Sequence[Failure]) -> None:
-    """Keep the values that drifted, for `book accept`."""
-    drifts = {
-        drift["id"]: {"got": drift["got"], "chapter": failure.source.path}
-        for failure in failures
-        for drift in failure.drifts
-    }
-    path = root / WORK / "drifts.json"
-    path.write_text(json.dumps(drifts, ensure_ascii=False), encoding="utf-8")
 
 
 def problem_of(line: str) -> Problem:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from bookbuild import build as building
+from bookbuild.drifts import REPORT
 from bookbuild.problems import BookError
 from bookbuild.project import Project, load_project
 from bookbuild.run import Failure, Run
@@ -35,7 +36,7 @@ class Progress(building.Listener):
     def finished(self, result: Run | Failure, reason: str) -> None:
         name = Path(result.source.path).stem.ljust(self.width)
         what = "ran" if isinstance(result, Run) else "FAILED"
-        self.line(f"{name}{what} {result.seconds:.0f} s".ljust(self.width + 12) + reason)
+        self.line(f"{name}{what} {result.seconds:.0f} s".ljust(self.width + 14) + reason)
 
     def rendering(self) -> None:
         pass
@@ -153,6 +154,79 @@ def verify(folder, jobs, timeout, as_json):
     sys.exit(1 if totals["problems"] else 0)
 
 
+@main.command("verify-matrix")
+@directory
+@jobs_option
+@timeout_option
+def verify_matrix(folder, jobs, timeout):
+    """Recompute every number in other environments; write how far each one strays."""
+    from bookbuild import matrix
+
+    with _told():
+        project = _project(folder)
+        (project.root / building.WORK).mkdir(exist_ok=True)
+        plan = building.plan(project)
+        found = matrix.verify_matrix(plan, jobs=jobs, timeout=timeout, told=_err)
+    for line in matrix.differing(found):
+        _err(line)
+    click.echo(matrix.summary(found))
+    sys.exit(1 if matrix.differing(found) or found["missing"] else 0)
+
+
+@main.command()
+@directory
+@jobs_option
+@click.option("--sample", type=click.IntRange(1), help="Try only so many faults, drawn by --seed.")
+@click.option("--seed", default=0, show_default=True, help="Of the sample.")
+@click.option("--only", multiple=True, metavar="ID", help="Try only this fault; may be repeated.")
+@click.option("--entries", is_flag=True, help="Only move expected values; execute nothing.")
+@click.option("--check", is_flag=True, help="Only say what the last results lack; execute nothing.")
+def mutate(folder, jobs, sample, seed, only, entries, check):
+    """Break the package in many small ways, and see whether the book's numbers notice."""
+    from bookbuild import mutate_command
+
+    with _told():
+        project = _project(folder)
+        (project.root / building.WORK).mkdir(exist_ok=True)
+        if entries:
+            found, said = mutate_command.entries(project)
+        elif check:
+            found, said = mutate_command.check(project)
+        else:
+            found, said = mutate_command.run(
+                project, jobs=jobs, sample=sample, seed=seed, only=only, told=_err
+            )
+    for problem in found:
+        _err(problem)
+    click.echo(said)
+    sys.exit(1 if found else 0)
+
+
+def _err(text: str) -> None:
+    click.echo(text, err=True)
+
+
+@main.command("check-site")
+@directory
+@click.argument(
+    "site", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+def check_site(folder, site):
+    """Compare every number on rendered pages, ours or Quarto's, with the ledger."""
+    from bookbuild.claims_check import count_claims, problems_of_site
+
+    with _told():
+        project = _project(folder)
+        site = site or project.root / project.output_dir
+        found = problems_of_site(project.root, site)
+        claims, pages = count_claims(site)
+    for problem in found:
+        click.echo(problem, err=True)
+    what = f"{_count(claims, 'verified number')} on {_count(pages, 'page')}"
+    click.echo(f"{what}: {_count(len(found), 'problem') if found else 'all as the ledger says'}")
+    sys.exit(1 if found else 0)
+
+
 @main.command()
 @directory
 @json_option
@@ -222,6 +296,12 @@ class _told:
                 "_book and _freeze are still those of the last good build",
                 err=True,
             )
+            if error.moved:
+                click.echo(
+                    f"{error.moved} of {error.moved + error.held} recomputed numbers moved, "
+                    f"{error.held} did not; {REPORT} lists both",
+                    err=True,
+                )
         if isinstance(error, BookError):
             click.echo(_problems(error), err=True)
             sys.exit(1)

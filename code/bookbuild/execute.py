@@ -36,16 +36,20 @@ from bookbuild.source import Cell, Inline, Prose, Source
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r"Cell In\[(\d+)\], line (\d+)")
 CHAINED = "During handling of the above exception|was the direct cause of the following exception"
-KERNEL = KernelSpec(
-    argv=[
-        *(sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"),
-        "--HistoryManager.enabled=False",
-        # C++ libraries write times and process numbers to the terminal: no output of a cell.
-        "--IPKernelApp.capture_fd_output=False",
-    ],
-    display_name="Python 3",
-    language="python",
+OPTIONS = (
+    "--HistoryManager.enabled=False",
+    # C++ libraries write times and process numbers to the terminal: no output of a cell.
+    "--IPKernelApp.capture_fd_output=False",
 )
+
+
+@dataclass(frozen=True)
+class _How:
+    """How cells are run: seconds that one may take, variables of the kernel, its Python."""
+
+    timeout: float
+    environment: Mapping[str, str]
+    python: str
 
 
 @dataclass
@@ -55,10 +59,13 @@ class _Collected:
 
 
 class _OurKernel(KernelSpecManager):
-    """Always this environment's Python, whatever kernels the user has installed under that name."""
+    """Always the Python that is asked for, whatever kernels the user has installed by that name."""
+
+    python = sys.executable
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        return KERNEL
+        start = [self.python, "-m", "ipykernel_launcher", "-f", "{connection_file}", *OPTIONS]
+        return KernelSpec(argv=start, display_name="Python 3", language="python")
 
 
 def execute(
@@ -69,6 +76,7 @@ def execute(
     timeout: float,
     environment: Mapping[str, str],
     done: Callable[[Run | Failure], None] = lambda result: None,
+    python: str = sys.executable,
 ) -> list[Run | Failure]:
     """Execute chapters, `jobs` at a time, each in its own kernel; results in the order given.
 
@@ -76,17 +84,19 @@ def execute(
         timeout: seconds that one cell may take.
         environment: variables of the kernels, complete.
         done: called with each result as soon as it is there.
+        python: the interpreter of the kernels; it must have what the book is locked to.
     """
-    return asyncio.run(_execute_all(project, sources, jobs, timeout, environment, done))
+    how = _How(timeout, environment, python)
+    return asyncio.run(_execute_all(project, sources, jobs, how, done))
 
 
-async def _execute_all(project, sources, jobs, timeout, environment, done):
+async def _execute_all(project, sources, jobs, how, done):
     gate = asyncio.Semaphore(jobs)
 
     async def one(source: Source) -> Run | Failure:
         async with gate:
             started = time.monotonic()
-            result = await _execute_one(project, source, timeout, environment, started)
+            result = await _execute_one(project, source, how, started)
             if asyncio.current_task().cancelling():  # nbclient takes it for a kernel's death
                 raise asyncio.CancelledError
             done(result)
@@ -95,7 +105,7 @@ async def _execute_all(project, sources, jobs, timeout, environment, done):
     return await asyncio.gather(*map(one, sources))
 
 
-async def _execute_one(project, source, timeout, environment, started) -> Run | Failure:
+async def _execute_one(project, source, how, started) -> Run | Failure:
     line, what = 0, "its kernel"
 
     def failed(text: str, at: int) -> Failure:
@@ -103,7 +113,7 @@ async def _execute_one(project, source, timeout, environment, started) -> Run | 
         return Failure(source, (problem,), time.monotonic() - started)
 
     try:
-        async with _kernel(project, source, timeout, environment) as client:
+        async with _kernel(project, source, how) as client:
             collected = _Collected()
             count = 0
             broken = None
@@ -123,7 +133,7 @@ async def _execute_one(project, source, timeout, environment, started) -> Run | 
                 broken = failed(f"{what} {error}", line)
             record = await _record(client, project.root, broken)
     except CellTimeoutError:
-        return failed(f"{what} ran for more than {timeout:g} s and was stopped", line)
+        return failed(f"{what} ran for more than {how.timeout:g} s and was stopped", line)
     except DeadKernelError:
         return failed(f"{what}: the kernel died (out of memory, or a crash in compiled code)", line)
     except _CellFailed as error:
@@ -133,7 +143,7 @@ async def _execute_one(project, source, timeout, environment, started) -> Run | 
         problems = [Problem(source.path, d["line"], d["message"]) for d in record["drifts"]]
         problems += broken.problems if broken else ()
         seconds = time.monotonic() - started
-        return Failure(source, tuple(problems), seconds, tuple(record["drifts"]))
+        return Failure(source, tuple(problems), seconds, tuple(record["drifts"]), record)
     return Run(
         source,
         tuple(collected.pieces),
@@ -150,14 +160,14 @@ class _CellFailed(Exception):
 
 
 @asynccontextmanager
-async def _kernel(
-    project: Project, source: Source, timeout: float, environment: Mapping[str, str]
-) -> AsyncIterator[NotebookClient]:
+async def _kernel(project: Project, source: Source, how: _How) -> AsyncIterator[NotebookClient]:
     """A client with a running kernel in the chapter's folder; it never outlives the block."""
     folder = Path(tempfile.mkdtemp(prefix="book-kernel-"))
     path = project.root / source.path
+    kernels = _OurKernel()
+    kernels.python = how.python
     manager = AsyncKernelManager(
-        kernel_spec_manager=_OurKernel(),
+        kernel_spec_manager=kernels,
         connection_file=str(folder / "kernel.json"),
         # Sockets in a folder of our own: nobody else on the machine can talk to the kernel. Their
         # names are limited to some 100 bytes.
@@ -167,7 +177,7 @@ async def _kernel(
     client = NotebookClient(
         nbformat.v4.new_notebook(),
         km=manager,
-        timeout=timeout,
+        timeout=how.timeout,
         startup_timeout=120,
         iopub_timeout=30,
         shell_timeout_interval=1,
@@ -188,7 +198,7 @@ async def _kernel(
                 env={
                     # Matplotlib's own defaults, whatever the user has chosen for other work.
                     "MATPLOTLIBRC": str(folder / "matplotlibrc"),
-                    **environment,
+                    **how.environment,
                     # The project's own package, also in a copy that is not the installed one.
                     "PYTHONPATH": str(project.root / "code"),
                     "IPYTHONDIR": str(folder / "ipython"),

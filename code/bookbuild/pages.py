@@ -23,16 +23,19 @@ from bookbuild.source import FRONT_MATTER
 
 FILTERS = Path(__file__).parent / "filters"
 BEFORE_CITATIONS = (
-    "vocabulary", "verified-numbers", "environment-table", "claims", "callouts", "tabsets",
-    "sections", "floats", "equations", "cells", "tables", "references", "links",
+    "vocabulary", "verified-numbers", "environment-table", "how-sure", "claims", "callouts",
+    "tabsets", "sections", "floats", "equations", "cells", "tables", "references", "links",
 )  # fmt: skip
 AFTER_CITATIONS = ("finish",)
 FRONT_YAML = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
 FENCED_CODE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1[`~]*[ \t]*$", re.DOTALL | re.MULTILINE)
 OWN_REFERENCES = re.compile(r"^:{3,}\s*\{\s*#refs\s*[^}]*\}\s*$", re.MULTILINE)
+WORDED = re.compile(r"\{[^{}]*\.worded\b[^{}]*\}")
+WORDED_ID = re.compile(r"""data-(?:claim|over)=["']?([\w-]+)""")
 GENERATED = re.compile(
     r"^:{3,}.*\b(verified-numbers|verified-summary|environment-table)\b", re.MULTILINE
 )
+TRIALS = re.compile(r"^:{3,}.*\bsure-[a-z]+\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,23 @@ def job_hash(job: Job, root: Path, freeze: Path, tools: str) -> str:
         files.append(root / CONFIG)
         for path in sorted(freeze.rglob("execute-results/*.json")):
             parts += [path.relative_to(freeze).as_posix().encode(), path.read_bytes()]
+    if TRIALS.search(job.markdown):
+        names = ("media/data/mutation.json", "media/data/spread.json", "tests/faults.toml")
+        read = [*(root / name for name in names), *sorted((root / "code/measured").rglob("*.py"))]
+        files += [path for path in read if path.is_file()]
+    parts += _numbers_in_words(job.markdown, freeze)
     return _hash([*parts, *(path.read_bytes() for path in files)])
+
+
+def _numbers_in_words(markdown: str, freeze: Path) -> Iterator[bytes]:
+    """What `claims.lua` tells of the numbers that marked words rest on."""
+    ids = {id for span in WORDED.findall(markdown) for id in WORDED_ID.findall(span)}
+    if not ids:
+        return
+    for path in sorted(freeze.rglob("execute-results/numbers.json")):
+        for number in json.loads(path.read_bytes())["numbers"]:
+            if number["id"] in ids:
+                yield json.dumps(number, sort_keys=True).encode()
 
 
 def _hash(parts: Iterable[bytes]) -> str:

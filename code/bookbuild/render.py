@@ -5,8 +5,9 @@ rendered again. Numbers of cross references, links and the sidebar are put in af
 is wrong on any page is reported together, before a page is written.
 """
 
+import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,7 @@ from bookbuild.pages import (
     run_pandoc,
     tools_hash,
 )
+from bookbuild.policy import unsafe_in
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Chapter, Project
 from bookbuild.render_files import collect_files
@@ -34,7 +36,8 @@ from bookbuild.render_fragment import (
     parse_fragment,
     store_fragment,
 )
-from bookbuild.render_links import check_links, check_references, gather
+from bookbuild.render_head import check_heads
+from bookbuild.render_links import Book, check_links, check_references, gather
 from bookbuild.render_pages import pages
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -81,7 +84,9 @@ def render_site(
     fragments, keys, rendered = _fragments(project, markdown, sources, freeze, cache, jobs)
     book = gather(project, fragments, references_page(project, markdown))
     files, missing = collect_files(book, figures, media)
-    raise_all([*missing, *check_references(book), *check_links(book, files)])
+    wrong = [*check_references(book), *check_links(book, files), *check_heads(project, files)]
+    wrong += check_safety(book)
+    raise_all([*missing, *wrong])
     for target, source in sorted(files.items()):
         shutil.copyfile(source, _place(output, target))
     for target, html in pages(book, templates):
@@ -92,6 +97,16 @@ def render_site(
         rendered=tuple(path for path in paths if path in rendered),
         cached=tuple(path for path in paths if path not in rendered),
     )
+
+
+def check_safety(book: Book) -> Iterator[Problem]:
+    """Code in a page's own text, which the page's policy would block."""
+    for chapter in book.project.chapters:
+        fragment, source = book.fragments[chapter.path], book.project.source(chapter)
+        for line, text in unsafe_in(fragment.title + fragment.body + fragment.references):
+            needle = re.sub(r".*?(?:<|, )?([\w-]+:?)[^\w]*$", r"\1", text)
+            said = f"{text}, on line {line} of its HTML; a page runs nothing of its own"
+            yield Problem(chapter.path, find_line(source, f"<{needle}", needle), said)
 
 
 def raise_all(problems: Iterable[Problem]) -> None:

@@ -10,12 +10,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bookbuild.pages import root_of
+from bookbuild.policy import policy_for, without_styles
 from bookbuild.project import Chapter
 from bookbuild.render_files import style_sheets
+from bookbuild.render_head import head_of
 from bookbuild.render_links import Book, link_of, resolve_marks
 
 CITATION_LINK = re.compile(r'href="#(ref-[^"]+)"(?= role="doc-biblioref")')
 TEMPLATE = "page.html.j2"
+POLICY = "<!--policy-->"  # where the template wants what the finished page decides
 
 
 def pages(book: Book, templates: Path) -> Iterator[tuple[str, str]]:
@@ -28,7 +31,15 @@ def pages(book: Book, templates: Path) -> Iterator[tuple[str, str]]:
     )
     template = environment.get_template(TEMPLATE)
     for position, chapter in enumerate(book.project.chapters):
-        yield chapter.href, template.render(page_context(book, position))
+        yield chapter.href, with_policy(template.render(page_context(book, position)))
+
+
+def with_policy(html: str) -> str:
+    """A page whose styles stand in its head, under a policy that allows these and its own site."""
+    html, styles = without_styles(html)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy_for(styles)}">'
+    sheet = f"\n<style>{styles}</style>" if styles else ""
+    return html.replace(POLICY, meta + sheet, 1)
 
 
 def page_context(book: Book, position: int) -> dict[str, Any]:
@@ -64,6 +75,7 @@ def page_context(book: Book, position: int) -> dict[str, Any]:
         "prev": neighbour(book, position, -1),
         "next": neighbour(book, position, +1),
         "root": root,
+        "head": Markup(head_of(project, chapter)),
         "css": [root + path for path in style_sheets(project)],
     }
 
@@ -80,7 +92,7 @@ def body_of(book: Book, chapter: Chapter) -> str:
     if book.references and book.references != chapter:
         page = escape(link_of(chapter, book.references))
         body = CITATION_LINK.sub(lambda link: f'href="{page}#{link.group(1)}"', body)
-        references = references.replace("<div ", '<div style="display: none" ', 1)
+        references = references.replace("<div ", "<div hidden ", 1)
     elif references:
         references = (
             '<section id="bibliography" class="level2 unnumbered" role="doc-bibliography">\n'

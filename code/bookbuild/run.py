@@ -1,7 +1,7 @@
 """The values that an execution gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bookbuild.problems import Problem
@@ -29,7 +29,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Failure:
+    """A chapter that drifted, raised, hung or lost its kernel.
+
+    record: what its kernel could still report; complete where it did nothing but drift.
+    """
+
     source: Source
     problems: tuple[Problem, ...]
     seconds: float = 0.0
     drifts: tuple[Mapping[str, Any], ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -23,11 +24,38 @@ WRITTEN = {
 }
 
 
+NAMES = {"127.0.0.1", "localhost"}
+
+
 class Pages(SimpleHTTPRequestHandler):
-    """Files of the site, never cached, without a log line for each."""
+    """Files of the site, never cached, without a log line for each.
+
+    Nothing outside the site's folder, be it by dots or by a link; no listing of a folder; and no
+    answer to a name that is not this machine's, by which a foreign page could read the preview.
+    """
+
+    def send_head(self):
+        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        if name not in NAMES:
+            self.send_error(HTTPStatus.FORBIDDEN, "ask for 127.0.0.1 or localhost")
+            return None
+        try:
+            asked = Path(self.translate_path(self.path)).resolve()
+            inside = asked.is_relative_to(Path(self.directory).resolve())
+        except (ValueError, OSError, RuntimeError):  # a NUL in the path, or links in a circle
+            inside = False
+        if not inside:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return None
+        return super().send_head()
+
+    def list_directory(self, path):
+        self.send_error(HTTPStatus.NOT_FOUND)
 
     def end_headers(self):
         self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
         super().end_headers()
 
     def log_message(self, *_): ...

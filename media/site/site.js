@@ -300,7 +300,8 @@
       clearTimeout(timer);
       if (shown === claim) return;
       hide();
-      const ids = (claim.dataset.claim || claim.dataset.claims).split(/[\s,]+/).filter(Boolean);
+      const { claim: one, claims: several, over = "" } = claim.dataset;
+      const ids = `${one || several} ${over}`.split(/[\s,]+/).filter(Boolean);
       const links = ids.map((id) =>
         element("a", { href: `${root}chapters/verified-numbers.html#number-${id}` }, id)
       );

@@ -23,7 +23,16 @@ from bookbuild.source import Cell, Source, parse
 
 ROOT = Path(__file__).parents[2]
 # Cells that take too long for a test. Those that use what they make are left out with them.
-TOO_LONG = {"encoder-decoder": {"gradients", "train", "leak-training"}}
+TOO_LONG = {
+    "encoder-decoder": {"gradients", "train", "leak-training"},
+    "bert": {"train"},
+    "classifier": {
+        "transformer-by-passage",
+        "transformer-by-play",
+        "transformer-all",
+        "mean-folds",
+    },
+}
 BOOKS_OWN = {"PYTHONPATH", "PYTHONHASHSEED", "SOURCE_DATE_EPOCH", "GLOVE_PATH", "KERAS_BACKEND"}
 OPENING = re.compile(r"^::: \{#(?:cell-)?(?P<label>[a-z0-9-]+) \.cell[ }]", re.MULTILINE)
 PRINTED = re.compile(
@@ -132,7 +141,9 @@ def test_listings_print_elsewhere_what_the_book_prints(source, installed, tmp_pa
     cells = without(listings(source), TOO_LONG.get(Path(source.path).stem, ()))
     told = run_notebook(cells, tmp_path, installed)
     shown = [cell.label for cell in cells if cell.options.get("output") is not False]
-    assert sum(len(expected[label]) for label in shown), "nothing was compared"
+    # A cell that checks a number compares it by itself: outside its tolerance it raises.
+    checks = any("check(" in cell.code for cell in cells)
+    assert checks or sum(len(expected[label]) for label in shown), "nothing was compared"
     assert {label: told[label] for label in shown} == {label: expected[label] for label in shown}
 
 

@@ -64,7 +64,10 @@ def drifted(root, **values):
 def frozen(root, id, value):
     folder = root / "_freeze/chapters/one/execute-results"
     folder.mkdir(parents=True)
-    (folder / "numbers.json").write_text(json.dumps({"numbers": [{"id": id, "value": value}]}))
+    rows = {"numbers": [{"id": id, "value": value}], "environment": {"python": "3.11.7"}}
+    (folder / "numbers.json").write_text(json.dumps(rows))
+    libraries = {"keras": "3.15.1", "numpy": "2.4.6", "ipython": "9.0"}
+    (folder / "inputs.json").write_text(json.dumps({"libraries": libraries}))
 
 
 def changed_lines(root, before=LEDGER):

@@ -45,7 +45,7 @@ def messages(caught) -> list[str]:
 
 def leftovers(root: Path) -> set[str]:
     """Unfinished work below .book."""
-    known = {"lock", "drifts.json", "site.json", "kept", "pages"}
+    known = {"lock", "drifts.json", "drift-report.txt", "read.json", "site.json", "kept", "pages"}
     return {path.name for path in (root / ".book").iterdir()} - known
 
 

@@ -79,7 +79,10 @@ def test_a_drift_is_told_on_standard_error_with_exit_1(book, books):
     assert lines[2] == (
         "0 ran, 2 fresh, 1 failed; _book and _freeze are still those of the last good build"
     )
-    assert lines[3] == "chapters/one.qmd:17: twice drifted by 21; it must be exact"
+    assert lines[3] == (
+        "1 of 1 recomputed numbers moved, 0 did not; .book/drift-report.txt lists both"
+    )
+    assert lines[4] == "chapters/one.qmd:17: twice drifted by 21; it must be exact"
     assert (result.stdout, result.exit_code) == ("", 1)
 
 

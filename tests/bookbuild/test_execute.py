@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -224,15 +223,20 @@ def test_the_reference_project_is_frozen_as_quarto_froze_it(tmp_path):
         assert {Path(name).name for name in made if "figure-html" in name} == figures
 
 
-def test_a_kernel_that_cannot_start_says_why(books, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "bookbuild.execute.KERNEL.argv", [sys.executable, "-c", "raise SystemExit('no ipykernel')"]
-    )
+def test_a_kernel_that_cannot_start_says_why(books, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no ipykernel >&2\nexit 1\n")
+    python.chmod(0o755)
     project = load_project(books.write(tmp_path))
     source = parse("chapters/one.qmd", books.chapters["chapters/one.qmd"])
     started = time.monotonic()
     (result,) = execute(
-        project, [source], jobs=1, timeout=5, environment=kernel_environment(tmp_path)
+        project,
+        [source],
+        jobs=1,
+        timeout=5,
+        environment=kernel_environment(tmp_path),
+        python=str(python),
     )
     assert [str(problem) for problem in result.problems] == [
         "chapters/one.qmd: its kernel: did not start: no ipykernel"

@@ -75,10 +75,68 @@ def test_a_page_is_served_and_never_cached(preview):
 
 @pytest.mark.parametrize(
     "path",
-    ["/../ledger.toml", "/%2e%2e/ledger.toml", "/chapters/../../ledger.toml", "//etc/passwd"],
+    [
+        "/../ledger.toml",
+        "/%2e%2e/ledger.toml",
+        "/%252e%252e/ledger.toml",
+        "/..%2fledger.toml",
+        "/%2e%2e%2fledger.toml",
+        "/..%5cledger.toml",
+        "/..\\ledger.toml",
+        "/%c0%ae%c0%ae/ledger.toml",
+        "/chapters/../../ledger.toml",
+        "/chapters/..%2f..%2fledger.toml",
+        "/./.././ledger.toml",
+        "//etc/passwd",
+        "///etc/passwd",
+        "/%2fetc/passwd",
+        "/etc/passwd%00.html",
+        "/index.html%00",
+        "/link.toml",
+        "/out/ledger.toml",
+        "/circle",
+        "/circle/x",
+        "/chapters",
+        "/chapters/",
+        "/?/../../ledger.toml&x=%2e%2e",
+    ],
 )
-def test_nothing_outside_the_site_is_served(preview, path):
-    assert get(preview.port, path)[0] == 404
+def test_nothing_outside_the_site_is_served_and_no_folder_is_listed(preview, path):
+    book = preview.root / "_book"
+    (book / "link.toml").symlink_to(preview.root / "ledger.toml")
+    (book / "out").symlink_to(preview.root)
+    (book / "circle").symlink_to(book / "circle")
+    status, body, _ = get(preview.port, path)
+    known = get(preview.port, "/index.html")
+    assert known[0] == 200 and "statement" not in body and "root:" not in body
+    if path.startswith("/?"):  # the page itself, whatever is asked of it
+        assert (status, body) == known[:2]
+    elif path in ("/chapters", "/chapters/"):
+        assert status in (301, 404)
+    else:
+        assert status in (404, 400)
+
+
+@pytest.mark.parametrize("host, status", [("evil.example", 403), ("localhost", 200), ("", 403)])
+def test_a_foreign_name_gets_no_answer(preview, host, status):
+    connection = http.client.HTTPConnection("127.0.0.1", preview.port, timeout=5)
+    connection.putrequest("GET", "/index.html", skip_host=True)
+    if host:
+        connection.putheader("Host", f"{host}:{preview.port}")
+    connection.endheaders()
+    response = connection.getresponse()
+    assert response.status == status
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    connection.close()
+
+
+def test_only_reading_is_answered(preview):
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        connection = http.client.HTTPConnection("127.0.0.1", preview.port, timeout=5)
+        connection.request(method, "/index.html", body=b"x")
+        assert connection.getresponse().status == 501
+        connection.close()
 
 
 def test_only_this_machine_is_listened_to(preview):

@@ -1,10 +1,12 @@
 """The built pages in a real browser: the book's own, and those of the reference project."""
 
 import re
+import time
 from urllib.parse import unquote, urljoin, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.browser
 
@@ -132,7 +134,7 @@ def test_the_copy_button_copies_the_code_and_says_so(open_page, page_with):
     page = open_page(page_with("pre > code"))
     block = page.locator("main pre:has(+ .code-copy):visible").first
     block.locator("xpath=following-sibling::button").click()
-    page.wait_for_function("document.getElementById('announcer').textContent === 'Copied'")
+    wait_until(page, "document.getElementById('announcer').textContent === 'Copied'")
     assert page.evaluate("navigator.clipboard.readText()") == block.text_content().rstrip("\n")
 
 
@@ -142,7 +144,7 @@ def test_the_drawer_opens_and_closes_by_keyboard(open_page):
     assert not drawer.is_visible()
     button.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.closest('#chapters') !== null")
+    wait_until(page, "document.activeElement.closest('#chapters') !== null")
     assert drawer.is_visible()
     assert button.get_attribute("aria-expanded") == "true"
     page.keyboard.press("Escape")
@@ -225,6 +227,14 @@ def test_paper_shows_the_text_and_what_is_folded_but_no_navigation(open_page, pa
     assert (
         page.evaluate("getComputedStyle(document.querySelector('main p')).color") == "rgb(0, 0, 0)"
     )
+
+
+def wait_until(page: Page, condition: str, seconds: float = 10.0) -> None:
+    """Wait for an expression to hold. Playwright's own way needs eval, which pages forbid."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, f"{condition} did not come to hold"
+        page.wait_for_timeout(20)
 
 
 def brightness(colour: str) -> float:

@@ -1,13 +1,16 @@
---[[ Verified numbers inside formulas.
+--[[ Verified numbers inside formulas, and those that words say.
 
 In:  $x = [7.0711]{.claim data-claim="pe-norm" title="…"}$, which is what an inline `say` leaves
      there. pandoc reads no Markdown inside a formula, so the span is part of its text.
+     [ninefold]{.worded data-claim="ed-cost" data-over="…" data-at="…"}, which the author wrote.
 Out: Span .claim-formula data-claims="pe-norm" title="…" around the formula $x = 7.0711$.
+     Span .worded .claim with the title that the numbers.json of a frozen chapter gives for its ids.
 
-Every digit, sign and full stop stays; only their spelling becomes TeX. Also for Quarto: `filters:`,
+Every digit, sign and full stop stays; only their spelling becomes TeX. The freeze lies in the
+project's folder, or is BOOK_FREEZE. Also for Quarto: `filters:`,
 where a displayed formula is left without the span.
 ]]
-PANDOC_VERSION:must_be_at_least("3.0")
+PANDOC_VERSION:must_be_at_least("3.2")
 
 local OPENING = "]{.claim "
 local SUPERSCRIPT = {
@@ -130,4 +133,56 @@ local function resolve(math)
   return pandoc.Span({ math }, pandoc.Attr("", { "claim-formula" }, attributes))
 end
 
-return { { Math = resolve } }
+-- Numbers in words. --
+
+local path, system = pandoc.path, pandoc.system
+
+local function freeze_folder()
+  local folder = quarto and quarto.project and quarto.project.directory or os.getenv("BOOK_ROOT") or "."
+  return os.getenv("BOOK_FREEZE") or path.join({ folder, "_freeze" })
+end
+
+-- All checked numbers by id, from every numbers.json below a folder.
+local function load_numbers(folder, found)
+  local ok, names = pcall(system.list_directory, folder)
+  for _, name in ipairs(ok and names or {}) do
+    local below = path.join({ folder, name })
+    if name == "numbers.json" then
+      local handle = io.open(below, "rb")
+      local text = handle and handle:read("a") or "{}"
+      if handle then handle:close() end
+      for _, number in ipairs(pandoc.json.decode(text, false).numbers or {}) do
+        found[number.id] = number
+      end
+    elseif name ~= "figure-html" then
+      load_numbers(below, found)
+    end
+  end
+  return found
+end
+
+local numbers
+
+-- `Statement: 7.0711. Expected 7.0711, within 1e-4: reason. Source: paper`
+local function described(id)
+  numbers = numbers or load_numbers(freeze_folder(), {})
+  local number = numbers[id]
+  if not number then return nil end
+  local band = number.tolerance == "exact" and "exactly" or "within " .. number.tolerance
+  return ("%s: %s. Expected %s, %s: %s. Source: %s"):format(number.statement, number.shown,
+    number.expected, band, number.reason, number.source)
+end
+
+local function in_words(span)
+  if not span.classes:includes("worded") then return nil end
+  local titles = {}
+  for _, key in ipairs({ "data-claim", "data-over" }) do
+    local id = span.attributes[key]
+    if id then titles[#titles + 1] = described(id) end
+  end
+  if #titles > 0 then span.attributes.title = table.concat(titles, "; divided by: ") end
+  span.classes:insert("claim")
+  return span
+end
+
+return { { Math = resolve, Span = in_words } }

@@ -1,0 +1,316 @@
+"""Recompute every number in other environments, and say how far each one strays.
+
+A tolerance is only as good as its reason. Here each chapter is executed under other thread counts,
+instruction sets, BLAS kernels, hash seeds and Pythons; the spread of each number over all of them
+stands beside its tolerance. Nothing of the freeze is used or changed; a drift stops nothing.
+"""
+
+import hashlib
+import json
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bookbuild.build import WORK, Plan
+from bookbuild.problems import BookError, Problem
+from bookbuild.run import Failure, Run
+from bookbuild.source import Source
+from ledger.entries import Entry
+from ledger.inputs import CODE, LOCK, Inputs, changes
+from ledger.values import Value, deviation, shape
+
+SPREAD = Path("media/data/spread.json")
+# A tolerance under twice the spread may drift by chance; one over twenty times may hide a drift.
+NARROW, WIDE = 2, 20
+FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One way to run the book: variables that replace the usual ones, maybe another Python."""
+
+    name: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    python: str = sys.executable
+
+
+def threads(count: int) -> Environment:
+    names = (
+        "TF_NUM_INTRAOP_THREADS",
+        "TF_NUM_INTEROP_THREADS",
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+    )
+    text = "1 thread" if count == 1 else f"{count} threads"
+    return Environment(text, dict.fromkeys(names, str(count)))
+
+
+def environments(found_pythons: Iterable[str] = ()) -> list[Environment]:
+    """The first is the usual one, with which the others are compared."""
+    found = [
+        Environment("as committed"),
+        threads(1),
+        threads(8),
+        Environment("without oneDNN", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
+        Environment("another hash seed", {"PYTHONHASHSEED": "12345"}),
+    ]
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        found += [
+            Environment("oneDNN for AVX2", {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
+            Environment("OpenBLAS for Haswell", {"OPENBLAS_CORETYPE": "Haswell"}),
+            Environment("OpenBLAS for Sandybridge", {"OPENBLAS_CORETYPE": "Sandybridge"}),
+        ]
+    found += [Environment(_version_of(python), python=python) for python in found_pythons]
+    return found
+
+
+def other_pythons(root: Path, candidates: Sequence[str] = ("3.11", "3.12", "3.13")) -> list[str]:
+    """Interpreters of other supported minors on PATH, each in an environment made from the lock."""
+    found = []
+    for minor in candidates:
+        program = shutil.which(f"python{minor}")
+        if program is None or minor == f"{sys.version_info[0]}.{sys.version_info[1]}":
+            continue
+        folder = root / WORK / "matrix" / f"python{minor}"
+        stamp = folder / "made-from"
+        lock = (root / LOCK).read_text(encoding="utf-8")
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != lock:
+            shutil.rmtree(folder, ignore_errors=True)
+            python = str(folder / "bin" / "python")
+            install = [
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--require-hashes",
+                "-r",
+                str(root / LOCK),
+            ]
+            for command in ([program, "-m", "venv", str(folder)], [python, "-m", "pip", *install]):
+                done = subprocess.run(command, capture_output=True, text=True, cwd=root)
+                if done.returncode:
+                    said = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
+                    text = f"no environment of python{minor} could be made from it: {said[0]}"
+                    raise BookError(Problem(LOCK, 0, text))
+            stamp.write_text(lock, encoding="utf-8")
+        found.append(str(folder / "bin" / "python"))
+    return found
+
+
+def _version_of(python: str) -> str:
+    code = "import platform; print('Python', platform.python_version())"
+    return subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def compute(
+    plan: Plan,
+    environment: Environment,
+    *,
+    jobs: int,
+    timeout: float,
+    told: Callable[[str], None] = lambda chapter: None,
+) -> dict[str, Value | str]:
+    """id → value of every number, computed in `environment`; FAILED where a chapter raised.
+
+    Each chapter's values are kept below `.book` until something that it was computed from changes,
+    so a run that was stopped goes on where it was. `told` hears each chapter that ran.
+    """
+    from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
+
+    root = plan.project.root
+    folder = root / WORK / "matrix" / _name_of(environment)
+    values: dict[str, Value | str] = {}
+    todo = []
+    for verdict in plan.verdicts:
+        if verdict.state == "plain":
+            continue
+        kept = _kept(folder, verdict.source, root)
+        if kept is None:
+            todo.append(verdict.source)
+        else:
+            values |= kept
+
+    def done(result: Run | Failure) -> None:
+        checked = result.record.get("checked", {})
+        values.update(checked)
+        if isinstance(result, Failure) and len(result.problems) > len(result.drifts):
+            # It raised: whatever it did not reach has no value here.
+            for number in _frozen_ids(plan, result.source.path):
+                values.setdefault(number, FAILED)
+        else:
+            _keep(folder, result)
+        told(result.source.path)
+
+    execute(
+        plan.project,
+        todo,
+        jobs=jobs,
+        timeout=timeout,
+        environment=kernel_environment(root) | environment.variables,
+        done=done,
+        python=environment.python,
+    )
+    return values
+
+
+def _name_of(environment: Environment) -> str:
+    text = json.dumps([environment.variables, environment.python], sort_keys=True)
+    return f"{environment.name.replace(' ', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _keep(folder: Path, result: Run | Failure) -> None:
+    record = result.record
+    ours = f"{CODE}/measured/"  # the ledger's own code compares values and makes none
+    modules = {path: digest for path, digest in record["modules"].items() if path.startswith(ours)}
+    kept = {
+        "cells": _cells(result.source),
+        "modules": modules,
+        "data": record["data"],
+        "checked": record["checked"],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{Path(result.source.path).stem}.json"
+    path.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
+
+
+def _kept(folder: Path, source: Source, root: Path) -> dict[str, Value] | None:
+    try:
+        text = (folder / f"{Path(source.path).stem}.json").read_text(encoding="utf-8")
+        record = json.loads(text)
+    except (OSError, ValueError):
+        return None
+    inputs = Inputs(modules=record["modules"], data=record["data"])
+    if record["cells"] != _cells(source) or changes(inputs, root, {}, {}):
+        return None
+    return record["checked"]
+
+
+def _cells(source: Source) -> str:
+    return hashlib.sha256("".join(cell.key for cell in source.cells).encode()).hexdigest()
+
+
+def _frozen_ids(plan: Plan, path: str) -> list[str]:
+    for verdict in plan.verdicts:
+        if verdict.source.path == path and verdict.frozen is not None:
+            return [number["id"] for number in verdict.frozen.numbers["numbers"]]
+    return []
+
+
+def spread(values: Sequence[Value | str]) -> float:
+    """The largest distance between two of the values, element by element; infinite where they
+    differ in shape, or in what cannot be measured (texts, truths, a failure).
+    """
+    first = values[0]
+    if isinstance(first, list):
+        if len({shape(value) for value in values}) > 1:
+            return math.inf
+        return max((spread(items) for items in zip(*values, strict=True)), default=0.0)
+    if len({str(value) for value in values}) == 1:
+        return 0.0
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+    if not numbers or any(isinstance(value, bool) for value in values):
+        return math.inf
+    return max(values) - min(values)
+
+
+def table(
+    ledger: Mapping[str, Entry], runs: Mapping[str, Mapping[str, Value | str]]
+) -> dict[str, Any]:
+    """What `media/data/spread.json` holds: each entry's spread over the environments, its
+    tolerance, and the environment in which it lay farthest from the usual one.
+    """
+    names = list(runs)
+    usual = runs[names[0]]
+    entries = {}
+    for id, entry in ledger.items():
+        there = [name for name in names if id in runs[name]]
+        if id not in usual or len(there) < len(names):
+            continue
+        values = [runs[name][id] for name in names]
+        away = [_distance(usual[id], value) for value in values]
+        farthest = max(away)
+        found = spread(values)
+        entries[id] = {
+            "spread": found if math.isfinite(found) else "not measurable",
+            "tolerance": entry.tolerance,
+            "where": names[away.index(farthest)] if farthest > 0 else "",
+        }
+    missing = [id for id in ledger if id not in entries]
+    return {"environments": names, "entries": entries, "missing": missing}
+
+
+def _distance(one: Value | str, other: Value | str) -> float:
+    return math.inf if FAILED in (one, other) and one != other else deviation(one, other)
+
+
+def flag(row: Mapping[str, Any]) -> str:
+    """What is odd about one row of the table: "", "differs", "narrow" or "wide".
+
+    Exact entries must not stray at all. A spread of zero says nothing about a tolerance: the
+    environments at hand agree to the bit, and others (another processor, another system) may not.
+    """
+    found, tolerance = row["spread"], row["tolerance"]
+    if not isinstance(found, int | float):
+        return "differs"
+    if tolerance == 0:
+        return "differs" if found else ""
+    if found and tolerance < NARROW * found:
+        return "narrow"
+    if found and tolerance > WIDE * found:
+        return "wide"
+    return ""
+
+
+def verify_matrix(
+    plan: Plan, *, jobs: int, timeout: float, told: Callable[[str], None]
+) -> dict[str, Any]:
+    """Compute in every environment and write the table; the table. `told` hears a line for each."""
+    root = plan.project.root
+    runs = {}
+    for environment in environments(other_pythons(root)):
+        started = time.monotonic()
+        ran: list[str] = []
+        runs[environment.name] = compute(
+            plan, environment, jobs=jobs, timeout=timeout, told=ran.append
+        )
+        seconds = time.monotonic() - started
+        told(f"{environment.name.ljust(26)}{len(ran)} chapters ran, {seconds:.0f} s")
+    found = table(plan.ledger, runs)
+    write(root, found)
+    return found
+
+
+def differing(found: Mapping[str, Any]) -> list[str]:
+    """A line for each number that is not the same where it must be."""
+    return [
+        f"{id}: spread {row['spread']}, tolerance {row['tolerance']}, farthest: {row['where']}"
+        for id, row in found["entries"].items()
+        if flag(row) == "differs"
+    ]
+
+
+def summary(found: Mapping[str, Any]) -> str:
+    flags = [flag(row) for row in found["entries"].values()]
+    return (
+        f"{len(flags)} numbers in {len(found['environments'])} environments: "
+        f"{flags.count('differs')} differ though they must not, {flags.count('narrow')} have a "
+        f"tolerance under {NARROW} spreads, {flags.count('wide')} over {WIDE}, "
+        f"{len(found['missing'])} were not computed; {SPREAD.as_posix()}"
+    )
+
+
+def write(root: Path, found: Mapping[str, Any]) -> None:
+    path = root / SPREAD
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(path)

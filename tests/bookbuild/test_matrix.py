@@ -1,0 +1,145 @@
+"""How far numbers stray over environments: the arithmetic, and a small book whose cells look."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bookbuild import matrix
+from bookbuild.build import plan
+from bookbuild.matrix import FAILED, Environment, compute, differing, flag, spread, summary, table
+from bookbuild.project import load_project
+from ledger.entries import load_ledger
+
+NUMBERS = st.floats(-1e6, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.0, 1.0, 1.0], 0),
+        ([1.0, 1.5, 0.75], 0.75),
+        ([[1, 2], [1, 5], [0, 2]], 3),  # the second element strays most
+        ([[[1.0]], [[1.25]]], 0.25),
+        ([[1, 2], [1, 2, 3]], math.inf),
+        (["row", "row"], 0),
+        (["row", "column"], math.inf),
+        ([True, True], 0),
+        ([True, False], math.inf),
+        ([1, True], math.inf),
+        ([math.nan, math.nan], 0),
+        ([math.nan, 1.0], math.inf),
+        ([0.5, FAILED], math.inf),
+        ([[], []], 0),
+    ],
+)
+def test_the_spread_is_the_largest_distance(values, expected):
+    assert spread(values) == expected
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=6), NUMBERS)
+def test_more_environments_never_make_a_spread_smaller(values, another):
+    assert spread([*values, another]) >= spread(values)
+    assert spread(values) == spread(values[::-1])
+
+
+@pytest.mark.parametrize(
+    ("found", "tolerance", "expected"),
+    [
+        (0, 0, ""),
+        (1e-12, 0, "differs"),
+        ("not measurable", 0.1, "differs"),
+        (0, 0.1, ""),
+        (0.1, 0.15, "narrow"),
+        (0.1, 0.2, ""),
+        (0.1, 2.0, ""),
+        (0.1, 2.5, "wide"),
+    ],
+)
+def test_a_tolerance_is_flagged_by_its_spread(found, tolerance, expected):
+    assert flag({"spread": found, "tolerance": tolerance}) == expected
+
+
+def test_the_table_names_the_environment_that_strays_and_what_is_missing(books, tmp_path):
+    ledger = load_ledger(books.write(tmp_path) / "ledger.toml")
+    found = table(ledger, {"usual": {"half": 0.5}, "one": {"half": 0.5}, "two": {"half": 0.25}})
+    assert found["entries"] == {"half": {"spread": 0.25, "tolerance": 1e-6, "where": "two"}}
+    assert found["missing"] == ["twice"]
+    assert summary(found).startswith(
+        "1 numbers in 3 environments: 0 differ though they must not, 1"
+    )
+
+
+LOOKING = """\
+---
+title: "Looks around"
+---
+
+```{python}
+#| label: look
+import os
+from ledger import check
+from measured.doubles import twice
+check("twice", twice(21))
+check("half", 0.5 + (os.environ.get("STRAY") == "a little") * 0.125)
+if os.environ.get("STRAY") == "badly":
+    raise ValueError("cannot work here")
+```
+"""
+
+
+def test_a_book_is_computed_in_each_environment_and_kept(books, tmp_path):
+    """A drift stops nothing; a chapter that raises tells which numbers it lost."""
+    root = books.write(tmp_path, {"index.qmd": "# Hello\n", "chapters/one.qmd": LOOKING})
+    books.bring_up_to_date(root)
+    book = plan(load_project(root))
+    environments = [
+        Environment("as committed"),
+        Environment("a little", {"STRAY": "a little"}),
+        Environment("badly", {"STRAY": "badly"}),
+    ]
+    ran = []
+
+    def computed():
+        return {
+            environment.name: compute(book, environment, jobs=1, timeout=60, told=ran.append)
+            for environment in environments
+        }
+
+    runs = computed()
+    assert ran == ["chapters/one.qmd"] * 3
+    assert runs["as committed"] == {"twice": 42, "half": 0.5}
+    assert runs["a little"] == {"twice": 42, "half": 0.625}
+    assert runs["badly"] == {"twice": 42, "half": 0.5}, "it raised after both checks"
+    found = table(book.ledger, runs)
+    assert found["entries"]["half"]["spread"] == 0.125
+    assert found["entries"]["half"]["where"] == "a little"
+    assert differing(found) == []
+    ran.clear()
+    assert computed() == runs
+    assert ran == ["chapters/one.qmd"], "only where it raised is it computed again"
+    books.edit(root / "code/measured/doubles.py", "2 *", "2  *")
+    ran.clear()
+    computed()
+    assert len(ran) == 3
+
+
+def test_a_chapter_that_raises_early_has_failed_numbers(books, tmp_path):
+    early = LOOKING.replace("from ledger", 'assert os.environ.get("STRAY") != "early"\nfrom ledger')
+    root = books.write(tmp_path, {"index.qmd": "# Hello\n", "chapters/one.qmd": early})
+    books.bring_up_to_date(root)
+    book = plan(load_project(root))
+    values = compute(book, Environment("early", {"STRAY": "early"}), jobs=1, timeout=60)
+    assert values == {"twice": FAILED, "half": FAILED}
+    usual = {"twice": 42, "half": 0.5}
+    found = table(book.ledger, {"as committed": usual, "early": values})
+    assert [line.partition(":")[0] for line in differing(found)] == ["twice", "half"]
+
+
+def test_the_written_table_is_read_again(tmp_path):
+    found = {"environments": ["a"], "entries": {}, "missing": []}
+    matrix.write(tmp_path, found)
+    assert json.loads((tmp_path / matrix.SPREAD).read_text()) == found
+    assert [path.name for path in (tmp_path / "media/data").iterdir()] == ["spread.json"]
