@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -296,6 +297,8 @@ def run(root: Path, **variables: str) -> subprocess.Popen:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **variables},
+        # A shell ignores Ctrl-C for what it starts in the background, these tests perhaps.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
     )
 
 

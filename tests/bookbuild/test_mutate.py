@@ -229,6 +229,9 @@ def test_the_ids_that_rest_on_a_leak_detector():
 # The book of this repository.
 
 
+PAGE = "chapters/how-sure.qmd"
+
+
 @pytest.fixture(scope="module")
 def repository():
     project = load_project(ROOT)
@@ -244,6 +247,8 @@ def test_the_faults_are_many_and_about_every_module(repository):
 
 def test_the_results_that_the_book_shows_are_those_of_today(repository):
     project, faults, targets = repository
+    if PAGE not in {chapter.path for chapter in project.chapters}:
+        return  # the book shows none
     record = results.read(ROOT)
     done, _ = move_entries(project)
     assert list(results.problems(record, ROOT, faults, targets, done)) == []

@@ -111,7 +111,9 @@ def site(request: pytest.FixtureRequest, built: Callable[[str], Site]) -> Site:
     return built(request.param)
 
 
-@pytest.fixture(scope="session")
+# For one file of tests at a time: while Playwright runs, so does its event loop, and nothing else
+# in this process can have one, not even the execution of a chapter.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if program is None:
@@ -139,7 +141,7 @@ class QuietHandler(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="session", params=["server", "file"])
+@pytest.fixture(scope="module", params=["server", "file"])
 def visits(request: pytest.FixtureRequest, site: Site, browser: Browser) -> dict[str, Visit]:
     """One visit to every page, from a server and from the disk."""
     if request.param == "server":
