@@ -1,7 +1,6 @@
 """Move one expected value of the ledger, on purpose and with a reason. No way to move many."""
 
 import json
-import math
 import re
 import tomllib
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from bookbuild import drifts
 from bookbuild.build import problem_of
-from bookbuild.freeze import FREEZE, RESULTS
+from bookbuild.freeze import FREEZE, RESULTS, number_of
 from bookbuild.problems import BookError, Problem
 from ledger.entries import LEDGER, UNSAFE, Entry, LedgerError, line_of, load_ledger
 from ledger.values import Value, deviation
@@ -78,7 +77,7 @@ def _last_computed(root: Path, entry: Entry) -> tuple[Value | None, str]:
         if entry.id in rows:
             value = rows[entry.id]
             versions = drifts.versions({**inputs, "environment": numbers["environment"]})
-            return value if isinstance(entry.value, str) else _number(value), versions
+            return value if isinstance(entry.value, str) else number_of(value), versions
     return None, ""
 
 
@@ -148,13 +147,6 @@ def _same_but(one: str, other: str, id: str) -> bool:
             key: field for key, field in table[id].items() if key not in ("value", "accepted")
         }
     return repr(tables[0]) == repr(tables[1])  # NaN differs from itself, its text does not
-
-
-def _number(value: Value) -> Value:
-    """A number of numbers.json, where JSON's missing NaN and infinities are texts."""
-    if isinstance(value, list):
-        return [_number(item) for item in value]
-    return {"NaN": math.nan, "∞": math.inf, "−∞": -math.inf}.get(value, value)
 
 
 def _toml(value: Value) -> str:

@@ -6,7 +6,6 @@ used, neither pandoc nor the filters, and the standard library only: Quarto's ho
 """
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bookbuild.claims_page import Claim, Page, read_page, tex
+from bookbuild.freeze import number_of
 from bookbuild.words import disagreement
 from ledger.entries import LEDGER, Entry, LedgerError, load_ledger
 from ledger.session import Said
@@ -32,7 +32,6 @@ ATTRIBUTE = re.compile(r"""(data-[\w-]+)=(?:"([^"]*)"|'([^']*)'|([^\s}"']+))""")
 MATH = re.compile(
     r"\$\$(.+?)\$\$|(?<![\\$])\$(?=\S)((?:\\.|[^$\\\n]|\n(?!\s*\n))+?)(?<=\S)\$(?!\d)", re.S
 )
-NUMBERS = {"NaN": math.nan, "∞": math.inf, "−∞": -math.inf}  # as numbers.json spells them
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,8 @@ def wrong_row(row: Mapping[str, Any], entry: Entry | None) -> str | None:
 
 
 def value_of(row: Mapping[str, Any]) -> Value:
-    """The computed value; numbers that JSON does not have are spelled out there."""
-
-    def number(item: Any) -> Any:
-        if isinstance(item, list):
-            return [number(one) for one in item]
-        return NUMBERS.get(item, item) if isinstance(item, str) else item
-
-    return number(row["value"])
+    """The computed value of a row of numbers.json."""
+    return number_of(row["value"])
 
 
 # A page against the ledger.

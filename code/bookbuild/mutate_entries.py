@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from bookbuild import freeze as freezing
 from bookbuild.project import Project
@@ -56,7 +55,7 @@ def frozen_values(project: Project) -> dict[str, Value]:
 def moved(entry: Entry, computed: Value) -> Moved:
     """Move the entry's expectation in every way, and check the computed value against each."""
     if not isinstance(entry.value, str):
-        computed = _numbers(computed)
+        computed = freezing.number_of(computed)
     moves = unnoticed = 0
     for value in expectations(entry.value, entry.tolerance):
         moves += 1
@@ -102,13 +101,6 @@ def _moves(value: Value, tolerance: float) -> Iterator[Value]:
     else:
         yield math.nextafter(value, math.inf)
         yield math.nextafter(value, -math.inf)
-
-
-def _numbers(value: Any) -> Value:
-    """A value of numbers.json, where JSON's missing NaN and infinities are texts."""
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return {"NaN": math.nan, "∞": math.inf, "−∞": -math.inf}.get(value, value)
 
 
 def totals(done: list[Moved]) -> Mapping[str, int]:
