@@ -23,8 +23,20 @@ mutate: .venv  ## break the package in a hundred ways and see the book's numbers
 stale: .venv  ## which chapters would be executed, and why
 	@$(BOOK) stale
 
+pdf: .venv  ## the book as PDF, in _book/
+	@$(BOOK) pdf
+
+epub: .venv  ## the book as EPUB, in _book/
+	@$(BOOK) epub
+
 serve: .venv  ## the book on http://127.0.0.1:4848/, rebuilt on every save
 	@$(BOOK) serve
+
+doctor:  ## what is missing or odd on this machine, and what to do
+	@PYTHONPATH=code $$(test -x .venv/bin/python && echo .venv/bin/python || echo $${PYTHON:-python3}) -m bookbuild.doctor
+
+architecture:  ## draw ARCHITECTURE.md from the code
+	@PYTHONPATH=code .venv/bin/python -m bookbuild.architecture
 
 clean:  ## remove the site and the caches; the environment and the freeze stay
 	@rm -rf _book .book
@@ -39,6 +51,7 @@ lock:  ## choose the newest allowed versions anew (needs uv)
 
 .venv-test:
 	@sh code/bookbuild/environment.sh requirements-test.lock
+	@sh tests/web-tools/install.sh
 
-.PHONY: help site test verify verify-matrix mutate stale serve clean lock .venv .venv-test
+.PHONY: help site test verify verify-matrix mutate stale pdf epub serve doctor architecture clean lock .venv .venv-test
 .DEFAULT_GOAL := help

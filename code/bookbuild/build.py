@@ -271,20 +271,32 @@ def build(
         if render:
             listener.rendering()
             pages = _render(now, frozen, scratch, jobs)
-        staged = {
-            scratch / "freeze" / v.source.path.removesuffix(".qmd"): v.source.path for v in replaced
-        }
-        for staging, path in staged.items():  # all of them, before the first is replaced
-            _write(frozen[path], staging)
-        for staging, path in staged.items():
-            swap.put(staging, project.root / freezing.folder_of(path))
-        _remove_leftovers(project)
+        _replace(project, {v.source.path: frozen[v.source.path] for v in replaced}, scratch)
         shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
         if render:
             swap.put(scratch / "site", site)
             note_built(project, work, key)
             report |= {"rendered": tuple(pages.rendered), "pages": len(project.chapters)}
         return Report(**report)
+
+
+def put_freezes(project: Project, frozen: Mapping[str, Frozen]) -> None:
+    """Replace the freezes of these chapters, by path; a failure while they are written leaves all.
+
+    Removes what was kept of earlier builds, and the freezes of chapters that are no more.
+    """
+    with _alone(project.root), _scratch(project.root) as scratch:
+        _replace(project, frozen, scratch)
+        shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
+
+
+def _replace(project: Project, frozen: Mapping[str, Frozen], scratch: Path) -> None:
+    staged = {scratch / "freeze" / path.removesuffix(".qmd"): path for path in frozen}
+    for staging, path in staged.items():  # all of them, before the first is replaced
+        write_freeze(frozen[path], staging)
+    for staging, path in staged.items():
+        swap.put(staging, project.root / freezing.folder_of(path))
+    _remove_leftovers(project)
 
 
 def markdown_of(plan: Plan, frozen: Mapping[str, Frozen]) -> dict[str, str]:
@@ -301,7 +313,7 @@ def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
     # The filters read numbers.json below a `_freeze` folder: give them one with the new ones.
     folder = scratch / "rendered-from"
     for path, made in frozen.items():
-        _write(made, folder / freezing.folder_of(path))
+        write_freeze(made, folder / freezing.folder_of(path))
     output = scratch / "site"
     output.mkdir()
     report = render_site(
@@ -321,7 +333,8 @@ def _kept(root: Path, path: str) -> Path:
     return root / WORK / "kept" / path.removesuffix(".qmd")
 
 
-def _write(frozen: Frozen, folder: Path) -> None:
+def write_freeze(frozen: Frozen, folder: Path) -> None:
+    """Write all files of a freeze below `folder`."""
     for name, content in frozen.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -331,7 +344,7 @@ def _write(frozen: Frozen, folder: Path) -> None:
 def _put_freeze(root: Path, frozen: Frozen, place: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="put-", dir=root / WORK) as folder:
         staging = Path(folder) / "freeze"
-        _write(frozen, staging)
+        write_freeze(frozen, staging)
         swap.put(staging, place)
 
 

@@ -101,6 +101,40 @@ def render(folder, jobs, as_json):
     _build(folder, as_json, jobs=jobs, execute=False)
 
 
+output_option = click.option(
+    "-o", "output", type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the file goes; by default into the site, which then offers it.",
+)  # fmt: skip
+
+
+@main.command()
+@directory
+@jobs_option
+@output_option
+def pdf(folder, jobs, output):
+    """Set the whole book as PDF, from a fresh freeze; execute nothing."""
+    _export(folder, "pdf", jobs, output)
+
+
+@main.command()
+@directory
+@jobs_option
+@output_option
+def epub(folder, jobs, output):
+    """Pack the whole book as EPUB, from a fresh freeze; execute nothing."""
+    _export(folder, "epub", jobs, output)
+
+
+def _export(folder: Path, kind: str, jobs: int, output: Path | None) -> None:
+    from bookbuild.export_command import export
+
+    started = time.monotonic()
+    with _told():
+        path = export(_project(folder), kind, jobs=jobs, output=output)
+    size = path.stat().st_size / 1e6
+    click.echo(f"{path}, {size:.1f} MB in {time.monotonic() - started:.1f} s")
+
+
 def _build(folder: Path, as_json: bool, **options) -> None:
     started = time.monotonic()
     with _told():
@@ -140,6 +174,10 @@ def verify(folder, jobs, timeout, as_json):
         plan = building.plan(project)
         found = run(plan, jobs=jobs, timeout=timeout, listener=Progress(project, as_json))
     totals = summary(found)
+    _tell_comparisons(found, totals, as_json)
+
+
+def _tell_comparisons(found, totals, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({**totals, "differences": {c.chapter: c.problems for c in found}}))
     else:
@@ -152,6 +190,102 @@ def verify(folder, jobs, timeout, as_json):
             "identical to the freeze, byte for byte"
         )
     sys.exit(1 if totals["problems"] else 0)
+
+
+@main.command("plan")
+@directory
+@json_option
+@click.option("--stale", "only_stale", is_flag=True, help="Leave out what the freeze still holds.")
+@click.option(
+    "--machines", default=256, show_default=True, type=click.IntRange(1, 256),
+    help="At most so many parts; more chapters share one.",
+)  # fmt: skip
+def plan_command(folder, as_json, only_stale, machines):
+    """Say what several machines would do, each its part: see run and merge."""
+    from bookbuild.plan import divide, matrix
+
+    with _told():
+        parts = divide(building.plan(_project(folder)).verdicts, machines, only_stale)
+    if as_json:
+        click.echo(json.dumps(matrix(parts)))
+    else:
+        for part in parts:
+            click.echo(f"book run {' '.join(f'--only {name}' for name in part.names)} --to FOLDER")
+        click.echo("book merge FOLDER…" if parts else "nothing to run: the freeze holds")
+
+
+@main.command("run")
+@directory
+@jobs_option
+@timeout_option
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="CHAPTER",
+    help="Execute this chapter; may be repeated.",
+)
+@click.option(
+    "--to",
+    default="results",
+    show_default=True,
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the results go.",
+)
+def run_command(folder, jobs, timeout, names, to):  # fmt: skip
+    """Execute a part of the plan from nothing, and write its results for merge."""
+    from bookbuild.plan_run import run
+    from bookbuild.run import Failure
+
+    with _told():
+        project = _project(folder)
+        known(project, names)
+        (project.root / building.WORK).mkdir(exist_ok=True)
+        results = run(
+            building.plan(project), names, to,
+            jobs=jobs, timeout=timeout, listener=Progress(project, quiet=False),
+        )  # fmt: skip
+    failures = [result for result in results if isinstance(result, Failure)]
+    for failure in failures:
+        for problem in failure.problems:
+            _err(str(problem))
+    click.echo(f"{_count(len(results), 'result')} in {to}: give it to book merge")
+    sys.exit(1 if failures else 0)
+
+
+@main.command("merge")
+@directory
+@json_option
+@click.option("--compare", is_flag=True, help="Compare with the committed freeze; change nothing.")
+@click.option("--partial", is_flag=True, help="Keep the freeze of chapters that were not run.")
+@click.argument(
+    "results",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)
+def merge_command(folder, as_json, compare, partial, results):  # fmt: skip
+    """Put the results of several machines together, if nothing is wrong with any."""
+    from bookbuild import merge as merging
+    from bookbuild.verify import summary
+
+    if compare and partial:
+        raise click.UsageError("--compare is of the whole book; leave out --partial")
+    with _told():
+        project = _project(folder)
+        (project.root / building.WORK).mkdir(exist_ok=True)
+        plan = building.plan(project)
+        if compare:
+            found = merging.compare(plan, results)
+            _tell_comparisons(found, summary(found), as_json)
+        made = merging.merge(plan, results, partial=partial)
+    if as_json:
+        click.echo(json.dumps({"merged": sorted(made)}))
+    else:
+        numbers = sum(len(one.numbers["numbers"]) for one in made.values())
+        click.echo(f"{_count(len(made), 'chapter')} with {_count(numbers, 'number')} in _freeze")
 
 
 @main.command("verify-matrix")
@@ -206,19 +340,103 @@ def _err(text: str) -> None:
     click.echo(text, err=True)
 
 
+@main.command()
+@directory
+@json_option
+def doctor(folder, as_json):
+    """Say what is missing or odd on this machine, and what to do. Changes nothing."""
+    from bookbuild import doctor as examining
+
+    sys.exit(examining.main(folder.resolve(), as_json))
+
+
+@main.group()
+def watch() -> None:
+    """Look for what no longer holds in the world outside: newer libraries, links that died."""
+
+
+@watch.command("numbers")
+@directory
+@jobs_option
+@timeout_option
+@click.option("--name", required=True, help="What to call the environment in the report.")
+@click.option(
+    "--python", required=True, metavar="PROGRAM",
+    help="The interpreter of the environment with the newer libraries.",
+)  # fmt: skip
+@click.option(
+    "--locked", default=sys.executable, show_default="this one", metavar="PROGRAM",
+    help="The interpreter of the environment made from the lock.",
+)  # fmt: skip
+@click.option("--to", required=True, type=click.Path(dir_okay=False, path_type=Path))
+def watch_numbers(folder, jobs, timeout, name, python, locked, to):
+    """Recompute every number there, and find which library moved those that moved."""
+    from bookbuild.watch import numbers
+
+    with _told():
+        plan = building.plan(_project(folder))
+        found = numbers(
+            plan, name, python, jobs=jobs, timeout=timeout, locked=locked, told=_err
+        )  # fmt: skip
+        _write_json(to, found)
+    click.echo(
+        f"{name}: {len(found['moved'])} of {_count(found['computed'], 'number')} moved, "
+        f"{_count(len(found['raised']), 'failure')}; {to}"
+    )
+
+
+@watch.command("links")
+@directory
+@click.option("--to", required=True, type=click.Path(dir_okay=False, path_type=Path))
+def watch_links(folder, to):
+    """Follow every link that leads out of the built site."""
+    from bookbuild.watch_links import collect, follow
+
+    with _told():
+        project = _project(folder)
+        found = follow(collect(project.root, project.root / project.output_dir))
+        _write_json(to, found)
+    click.echo(f"{_count(found['links'], 'link')}, {len(found['gone'])} gone; {to}")
+
+
+@watch.command("report")
+@click.option("--to", required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--links", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--missing", multiple=True, metavar="NAME", help="What has no result; may be repeated."
+)
+@click.argument("numbers", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def watch_report(to, links, missing, numbers):
+    """Put reports together as the Markdown of one issue. Exit 1 if there is something to do."""
+    from bookbuild.watch_report import is_well, report
+
+    with _told():
+        read = [json.loads(path.read_text(encoding="utf-8")) for path in numbers]
+        followed = json.loads(links.read_text(encoding="utf-8")) if links else None
+        to.write_text(report(read, followed, missing), encoding="utf-8")
+    sys.exit(0 if is_well(read, followed, missing) else 1)
+
+
+def _write_json(path: Path, content) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 @main.command("check-site")
 @directory
 @click.argument(
     "site", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
 )
 def check_site(folder, site):
-    """Compare every number on rendered pages, ours or Quarto's, with the ledger."""
+    """Compare every number on rendered pages, ours or Quarto's, with the ledger; try links."""
     from bookbuild.claims_check import count_claims, problems_of_site
+    from bookbuild.site_links import problems_of_links
 
     with _told():
         project = _project(folder)
         site = site or project.root / project.output_dir
-        found = problems_of_site(project.root, site)
+        found = problems_of_site(project.root, site) + problems_of_links(site)
         claims, pages = count_claims(site)
     for problem in found:
         click.echo(problem, err=True)

@@ -21,6 +21,7 @@ DIRECTIVES = {
     "style-src": OWN,
     "img-src": f"{OWN} data:",
     "font-src": OWN,
+    "connect-src": "'self'",  # what judges a page asks for the site's robots.txt through it
     "base-uri": "'none'",
     "form-action": "'none'",
 }

@@ -17,7 +17,8 @@ CONFIG = "_quarto.yml"
 FIRST_HEADING = re.compile(r"^# (.*)$", re.MULTILINE)
 PROJECT_KEYS = {"type", "output-dir", "resources", "pre-render", "post-render"}
 BOOK_KEYS = {
-    "title", "subtitle", "author", "description", "chapters", "appendices", "repo-url",
+    "title", "subtitle", "author", "description", "chapters", "appendices", "repo-url", "site-url",
+    "open-graph", "twitter-card",
 }  # fmt: skip
 TOP_KEYS = {
     "project", "book", "bibliography", "csl", "execute", "format", "lang", "filters",
@@ -62,6 +63,7 @@ class Project:
     description: str = ""
     lang: str = "en"
     repo_url: str = ""
+    site_url: str = ""  # with a slash at its end, or nothing
     output_dir: str = "_book"
     bibliography: tuple[str, ...] = ()
     csl: str | None = None
@@ -135,7 +137,8 @@ def load_project(root: Path) -> Project:
         author=_strings(book.get("author")),
         description=str(book.get("description", "")),
         lang=str(config.get("lang", "en")),
-        repo_url=str(book.get("repo-url", "")),
+        repo_url=str(book.get("repo-url", "")).rstrip("/"),
+        site_url=_with_slash(str(book.get("site-url", ""))),
         output_dir=str(project.get("output-dir", "_book")),
         bibliography=_strings(config.get("bibliography")),
         csl=config.get("csl"),
@@ -235,6 +238,20 @@ def _wrong_values(config: Mapping[str, Any], text: str) -> Iterator[Problem]:
     freeze = (config.get("execute") or {}).get("freeze", "auto")
     if freeze != "auto":
         yield Problem(CONFIG, _line(text, "freeze:"), f"execute.freeze must be auto, got {freeze}")
+    for key in ("site-url", "repo-url"):
+        address = book.get(key)
+        if address is not None and not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", str(address)):
+            said = f"book.{key} must be an address such as https://example.org/book/, got {address}"
+            yield Problem(CONFIG, _line(text, f"{key}:"), said)
+    for key in ("open-graph", "twitter-card"):
+        # Quarto's own pages need these keys; ours carry such tags anyway.
+        if book.get(key, True) is not True:
+            line = _line(text, f"{key}:")
+            yield Problem(CONFIG, line, f"book.{key} can only be true, got {book[key]}")
+
+
+def _with_slash(address: str) -> str:
+    return f"{address.rstrip('/')}/" if address else ""
 
 
 def _paths(items: list[Any]) -> Iterator[Any]:

@@ -10,8 +10,12 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
+from posixpath import dirname, normpath
+from urllib.parse import unquote
 
+from bookbuild.export_files import take_away
 from bookbuild.pages import (
     BEFORE_CITATIONS,
     PandocError,
@@ -25,10 +29,12 @@ from bookbuild.pages import (
     run_pandoc,
     tools_hash,
 )
+from bookbuild.pictures import framed, size_of, themed
 from bookbuild.policy import unsafe_in
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Chapter, Project
 from bookbuild.render_files import collect_files
+from bookbuild.render_finding import finding_scripts
 from bookbuild.render_fragment import (
     Fragment,
     forget_fragments,
@@ -42,6 +48,11 @@ from bookbuild.render_pages import pages
 
 TEMPLATES = Path(__file__).parent / "templates"
 MEDIA = Path(__file__).parents[2] / "media"
+# Files of the site that every page loads, and what is joined to them: one request instead of two.
+JOINED = {
+    "media/site/site.css": "media/site/reading.css",
+    "media/site/site.js": "media/site/reading.js",
+}
 
 
 @dataclass(frozen=True)
@@ -87,16 +98,55 @@ def render_site(
     wrong = [*check_references(book), *check_links(book, files), *check_heads(project, files)]
     wrong += check_safety(book)
     raise_all([*missing, *wrong])
+    taken = take_away(book, markdown, figures, freeze, cache, jobs)
     for target, source in sorted(files.items()):
-        shutil.copyfile(source, _place(output, target))
-    for target, html in pages(book, templates):
-        _place(output, target).write_text(html, encoding="utf-8", newline="\n")
+        copy(source, _place(output, target))
+    for target, content in sorted(taken.files.items()):
+        _place(output, target).write_bytes(content)
+    join(output)
+    for target, html in pages(book, templates, taken):
+        framed_html = framed(html, partial(picture_size, files, target))
+        _place(output, target).write_text(framed_html, encoding="utf-8", newline="\n")
+    for target, script in finding_scripts(book):
+        _place(output, target).write_text(script, encoding="utf-8", newline="\n")
     forget_fragments(cache, keys.values())
     paths = [chapter.path for chapter in project.chapters]
     return RenderReport(
         rendered=tuple(path for path in paths if path in rendered),
         cached=tuple(path for path in paths if path not in rendered),
     )
+
+
+def book_of(
+    project: Project, markdown: Mapping[str, str], freeze: Path, cache: Path, jobs: int
+) -> Book:
+    """The pages and what they say about each other, for what is made besides the site."""
+    sources = {chapter.path: project.source(chapter) for chapter in project.chapters}
+    fragments, _, _ = _fragments(project, markdown, sources, freeze, cache, jobs)
+    return gather(project, fragments, references_page(project, markdown))
+
+
+def copy(source: Path, target: Path) -> None:
+    """Put a file into the site; a picture gets its colours for both themes."""
+    if source.suffix == ".svg":
+        svg = source.read_bytes().decode("utf-8", errors="surrogateescape")
+        target.write_bytes(themed(svg).encode("utf-8", errors="surrogateescape"))
+    else:
+        shutil.copyfile(source, target)
+
+
+def join(output: Path) -> None:
+    for first, second in JOINED.items():
+        if (output / second).is_file():
+            with (output / first).open("ab") as file:
+                file.write(b"\n" + (output / second).read_bytes())
+            (output / second).unlink()
+
+
+def picture_size(files: Mapping[str, Path], page: str, address: str) -> tuple[int, int] | None:
+    """How large the picture is that a page of the site names by a relative address."""
+    file = files.get(normpath(f"{dirname(page)}/{unquote(address)}".lstrip("/")))
+    return size_of(file.read_bytes()) if file else None
 
 
 def check_safety(book: Book) -> Iterator[Problem]:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bookbuild.export_files import TakeAway
 from bookbuild.pages import root_of
 from bookbuild.policy import policy_for, without_styles
 from bookbuild.project import Chapter
@@ -18,11 +20,12 @@ from bookbuild.render_links import Book, link_of, resolve_marks
 
 CITATION_LINK = re.compile(r'href="#(ref-[^"]+)"(?= role="doc-biblioref")')
 TEMPLATE = "page.html.j2"
+MISSING = "404.html"
 POLICY = "<!--policy-->"  # where the template wants what the finished page decides
 
 
-def pages(book: Book, templates: Path) -> Iterator[tuple[str, str]]:
-    """Path in the site and HTML of every page."""
+def pages(book: Book, templates: Path, taken: TakeAway) -> Iterator[tuple[str, str]]:
+    """Path in the site and HTML of every page, and of the one for addresses that lead nowhere."""
     environment = Environment(
         loader=FileSystemLoader(templates),
         autoescape=True,
@@ -31,7 +34,9 @@ def pages(book: Book, templates: Path) -> Iterator[tuple[str, str]]:
     )
     template = environment.get_template(TEMPLATE)
     for position, chapter in enumerate(book.project.chapters):
-        yield chapter.href, with_policy(template.render(page_context(book, position)))
+        context = page_context(book, position) | sharing(book, chapter, taken)
+        yield chapter.href, with_policy(template.render(context))
+    yield MISSING, with_policy(template.render(missing_context(book)))
 
 
 def with_policy(html: str) -> str:
@@ -40,6 +45,43 @@ def with_policy(html: str) -> str:
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy_for(styles)}">'
     sheet = f"\n<style>{styles}</style>" if styles else ""
     return html.replace(POLICY, meta + sheet, 1)
+
+
+def sharing(book: Book, chapter: Chapter, taken: TakeAway) -> dict[str, Any]:
+    """What the page offers to take away, and what it tells those who link to it."""
+    address = book.project.site_url
+    page = "" if chapter.href == "index.html" else chapter.href
+    return {
+        "offers": taken.offers.get(chapter.path, ()),
+        "canonical": f"{address}{page}" if address else "",
+        "card": f"{address}{taken.card}" if address else "",
+    }
+
+
+def missing_context(book: Book) -> dict[str, Any]:
+    """The page that a server shows in place of one it does not have, at whatever depth that was.
+
+    So its links begin at the server's root: the site's address says how far below that it lies.
+    Without an address the page works from the site's own folder, as all others do.
+    """
+    root = urlsplit(book.project.site_url).path
+    context = page_context(book, 0)
+    for item in context["sidebar"]:
+        if item["href"]:
+            item["href"], item["current"] = root + item["href"], False
+    text = (
+        f'<p>The address leads to no page of this book. Perhaps it was renamed. <a href="{root}'
+        'index.html">Begin at the beginning</a>, take a chapter from the list, or search: '
+        "the key <kbd>/</kbd> opens the search.</p>\n"
+    )
+    context["page"] |= {
+        "title_text": "No such page", "title_html": Markup("No such page"), "number": None,
+        "appendix": False, "part": None, "body_html": Markup(text), "toc": [], "href": MISSING,
+        "description": "", "has_math": False,
+    }  # fmt: skip
+    nothing = {"prev": None, "next": None, "offers": (), "canonical": "", "card": ""}
+    css = [root + path for path in style_sheets(book.project)]
+    return context | nothing | {"root": root, "css": css, "head": Markup("")}
 
 
 def page_context(book: Book, position: int) -> dict[str, Any]:
@@ -65,6 +107,7 @@ def page_context(book: Book, position: int) -> dict[str, Any]:
             "title_html": Markup(title),
             "number": chapter.number,
             "appendix": chapter.appendix,
+            "part": "Appendices" if chapter.appendix else chapter.part,
             "body_html": Markup(body_of(book, chapter)),
             "toc": contents(book, chapter),
             "href": chapter.href,

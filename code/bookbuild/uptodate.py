@@ -17,9 +17,17 @@ def site_key(project: Project, sources: Sequence[Source], frozen: Mapping[str, F
     """Hash of everything that the site is made from."""
     root = project.root
     here = Path(__file__).parent
-    ours = [path for path in sorted(here.rglob("*")) if path.suffix in (".py", ".lua", ".j2")]
+    ours = [
+        path for path in sorted(here.rglob("*")) if path.suffix in (".py", ".lua", ".j2", ".typ")
+    ]
     named = [*project.bibliography, *project.filters, project.csl or CONFIG]
     files = [root / CONFIG, *(root / name for name in named)]
+    made = root / ".book" / "take-away"
+    files += sorted(path for path in made.glob("*") if path.is_file())
+    # What the wheel beside the notebooks holds, and what their first cells say.
+    wheel = [root / name for name in ("pyproject.toml", "ledger.toml", "_environment", "README.md")]
+    wheel += sorted((root / "code").rglob("*.py"))
+    files += [path for path in wheel if path.is_file()]
     shown = [
         path for pattern in project.resources for path in sorted(root.glob(pattern.lstrip("/")))
     ]

@@ -37,6 +37,14 @@ def verify(plan: Plan, *, jobs: int, timeout: float, listener: Listener) -> list
     fresh = Plan(plan.project, plan.ledger, plan.settings, from_nothing)
     made = execute_stale(fresh, jobs=jobs, timeout=timeout, listener=listener, keep=False)
     check_bindings(fresh, made)
+    return against_freeze(plan, made)
+
+
+def against_freeze(plan: Plan, made: Mapping[str, Frozen]) -> list[Comparison]:
+    """Compare chapters executed from nothing, by path, with the committed freeze.
+
+    Raises BookError where that freeze is stale, whatever its numbers are.
+    """
     stale = [
         Problem(v.source.path, 0, f"the committed freeze is stale: {v.reason}")
         for v in plan.verdicts

@@ -1,5 +1,5 @@
 // The pages' behaviour. Every page reads well without it; it adds formulas, copy buttons, the drawer,
-// tabs, the theme button and the cards of the verified numbers. A plain script: it must run from file://.
+// tabs and the theme button. reading.js builds upon it. A plain script: it must run from file://.
 (() => {
   "use strict";
 
@@ -31,6 +31,7 @@
 
   function showTheme() {
     for (const button of all(".theme-button")) button.setAttribute("aria-pressed", String(isDark()));
+    if (!page.dataset.theme) return; // the page's own two colours hold
     const paper = getComputedStyle(document.body).backgroundColor;
     for (const meta of all('meta[name="theme-color"]')) meta.content = paper;
   }
@@ -85,44 +86,126 @@
     narrow.addEventListener("change", () => open(false));
 
     const current = drawer.querySelector("[aria-current]");
-    if (current) drawer.scrollTop = current.offsetTop - drawer.clientHeight / 2;
+    if (current && !narrow.matches) drawer.scrollTop = current.offsetTop - drawer.clientHeight / 2;
   }
 
   // ---- Formulas ----
 
-  function drawFormulas() {
-    const formulas = all(".math");
-    if (formulas.length && !window.katex) console.error("media/katex/katex.min.js did not load");
-    if (!window.katex) return;
-    for (const formula of formulas) {
-      const display = formula.classList.contains("display");
-      const tex = formula.textContent.trim().replace(/^\\[[(]|\\[\])]$/g, "");
-      try {
-        katex.render(tex, formula, { displayMode: display, throwOnError: true, strict: "error" });
-        formula.classList.add("drawn");
-      } catch (error) {
-        formula.classList.add("math-error");
-        console.error(`formula not drawn: ${tex}: ${error.message}`);
-      }
+  let katexLoading = null;
+
+  // Asked for by the first formula that the reader comes near: no page waits for it to show its text.
+  function loadKatex() {
+    const add = (tag, attributes) =>
+      new Promise((resolve, reject) => {
+        const part = element(tag, attributes);
+        part.addEventListener("load", resolve);
+        part.addEventListener("error", () => reject(new Error(`${part.src || part.href} did not load`)));
+        document.head.append(part);
+      });
+    katexLoading ??= Promise.all([
+      add("link", { rel: "stylesheet", href: `${root}media/katex/katex.min.css` }),
+      add("script", { src: `${root}media/katex/katex.min.js` }),
+    ]);
+    return katexLoading;
+  }
+
+  function drawFormula(formula) {
+    if (formula.matches(".drawn, .math-error")) return;
+    const displayMode = formula.classList.contains("display");
+    const tex = formula.textContent.trim().replace(/^\\[[(]|\\[\])]$/g, "");
+    try {
+      window.katex.render(tex, formula, { displayMode, throwOnError: true, strict: "error" });
+      formula.classList.add("drawn");
+    } catch (error) {
+      formula.classList.add("math-error");
+      console.error(`formula not drawn: ${tex}: ${error.message}`);
     }
   }
 
-  // A long formula scrolls inside itself; so do wide tables and code, which then take the focus.
-  function fitWideParts() {
-    for (const formula of all(".math.inline.drawn")) {
-      formula.classList.remove("wide");
-      const drawn = formula.querySelector(".katex-html");
+  // At once where KaTeX is there, else as soon as it is.
+  async function drawFormulas(within = document) {
+    await draw(all(".math", within));
+  }
+
+  async function draw(formulas) {
+    if (!formulas.length) return;
+    try {
+      if (document.readyState !== "complete") await new Promise((then) => addEventListener("load", then));
+      if (!window.katex) await loadKatex();
+    } catch (error) {
+      console.error(error.message);
+      return;
+    }
+    formulas.forEach(drawFormula);
+    fitWideParts(formulas);
+  }
+
+  // ---- What is too wide scrolls inside itself, and then takes the focus ----
+
+  const WIDE_PARTS = "main :is(pre, .table-responsive, .math.display)";
+
+  // All is read before anything is written, so that the browser lays out the page once.
+  function fitWideParts(parts) {
+    const inline = parts.filter((part) => part.matches(".math.inline.drawn"));
+    for (const formula of inline) formula.classList.remove("wide");
+    const tooWide = inline.map((formula) => {
       const room = formula.closest("p, li, td, th, dd, figcaption, caption, h1, h2, h3, h4") || main;
-      const tooWide = [...drawn.children].some((part) => part.offsetWidth > room.clientWidth);
-      formula.classList.toggle("wide", tooWide);
-    }
-    for (const part of all("main pre, main .table-responsive, main .math.display, main .math.wide")) {
-      if (part.scrollWidth > part.clientWidth + 1) {
-        part.tabIndex = 0;
-      } else {
-        part.removeAttribute("tabindex");
-      }
-    }
+      const drawn = formula.querySelector(".katex-html");
+      return [...drawn.children].some((piece) => piece.offsetWidth > room.clientWidth);
+    });
+    inline.forEach((formula, i) => formula.classList.toggle("wide", tooWide[i]));
+    const scrolling = parts.filter((part) => part.matches(`${WIDE_PARTS}, .math.wide`));
+    const scrolls = scrolling.map((part) => part.scrollWidth > part.clientWidth + 1);
+    scrolling.forEach((part, i) => {
+      if (scrolls[i]) part.tabIndex = 0;
+      else part.removeAttribute("tabindex");
+    });
+  }
+
+  // Formulas are drawn and wide parts measured when the reader comes within a screen of them.
+  function watchParts() {
+    const near = new Set();
+    const watch = new IntersectionObserver(
+      (entries) => {
+        const come = [];
+        for (const { target, isIntersecting } of entries) {
+          if (isIntersecting) come.push(target);
+          if (isIntersecting) near.add(target);
+          else near.delete(target);
+        }
+        draw(come.filter((part) => part.matches(".math:not(.drawn)")));
+        fitWideParts(come);
+      },
+      { rootMargin: "100% 0px" }
+    );
+    for (const part of all(`${WIDE_PARTS}, main .math.inline`)) watch.observe(part);
+    const again = () => fitWideParts([...near]);
+    addEventListener("resize", again);
+    document.fonts.addEventListener("loadingdone", again);
+  }
+
+  // The others follow in idle moments, once the reader stirs or has read a while: paper and the page's
+  // search need all formulas, and who walks by keyboard needs to know what scrolls.
+  function finishParts() {
+    const formulas = all("main .math");
+    const sections = all("main > section.level2");
+    const parts = all(WIDE_PARTS);
+    const idle = window.requestIdleCallback || ((then) => setTimeout(then, 50));
+    const some = async () => {
+      if (formulas.length) await draw(formulas.splice(0, 4));
+      else if (sections.length) sections.shift().classList.add("laid-out");
+      else fitWideParts(parts.splice(0, 8));
+      if (formulas.length || sections.length || parts.length) idle(some);
+      else page.dataset.finished = "";
+    };
+    const signs = ["scroll", "pointermove", "pointerdown", "keydown", "beforeprint"];
+    const begin = () => {
+      clearTimeout(timer);
+      for (const sign of signs) removeEventListener(sign, begin);
+      idle(some);
+    };
+    const timer = setTimeout(begin, 4000);
+    for (const sign of signs) addEventListener(sign, begin, { passive: true });
   }
 
   // ---- Copy buttons ----
@@ -192,11 +275,13 @@
     const sections = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
     const side = document.querySelector(".contents-side");
     const wide = all("main .column-margin, main .table-responsive");
+    const roomy = matchMedia("(min-width: 80rem)"); // as in site.css
     let current = null;
     let waiting = false;
 
     const update = () => {
       waiting = false;
+      if (!roomy.matches) return;
       const atEnd = scrollY + innerHeight >= page.scrollHeight - 2 && scrollY > 0;
       const line = innerHeight * 0.25;
       const passed = sections.findLastIndex((section) => section && section.getBoundingClientRect().top <= line);
@@ -224,7 +309,7 @@
     if (!side) return;
     addEventListener("scroll", later, { passive: true });
     addEventListener("resize", later);
-    update();
+    later();
   }
 
   // ---- Tabs ----
@@ -241,7 +326,6 @@
           panels[i].hidden = i !== index;
         });
         if (focus) tabs[index].focus();
-        fitWideParts();
       };
       tabs.forEach((tab, i) => {
         tab.addEventListener("click", (event) => {
@@ -279,107 +363,12 @@
     target.scrollIntoView();
   }
 
-  // ---- Verified numbers ----
-
-  function setUpClaims() {
-    const card = element("span", { class: "claim-card", id: "claim-card", popover: "manual" });
-    let shown = null;
-    let timer = 0;
-    let returning = false; // the focus goes back to a number whose card was just closed
-
-    const hide = () => {
-      clearTimeout(timer);
-      if (!shown) return;
-      shown.setAttribute("aria-expanded", "false");
-      shown.removeAttribute("aria-controls");
-      shown = null;
-      card.hidePopover();
-      card.remove();
-    };
-    const show = (claim) => {
-      clearTimeout(timer);
-      if (shown === claim) return;
-      hide();
-      const { claim: one, claims: several, over = "" } = claim.dataset;
-      const ids = `${one || several} ${over}`.split(/[\s,]+/).filter(Boolean);
-      const links = ids.map((id) =>
-        element("a", { href: `${root}chapters/verified-numbers.html#number-${id}` }, id)
-      );
-      const [statement, ...terms] = (claim.dataset.note || "").split(/(?<=\.) (?=Expected )/);
-      card.replaceChildren(
-        element("span", { class: "claim-statement" }, statement),
-        ...terms.map((term) => element("span", {}, term)),
-        element("span", { class: "claim-links" }, ...links)
-      );
-      claim.after(card);
-      card.showPopover();
-      place(card, claim);
-      claim.setAttribute("aria-expanded", "true");
-      claim.setAttribute("aria-controls", card.id);
-      shown = claim;
-    };
-    const hideSoon = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        const focus = document.activeElement;
-        if (focus !== shown && !card.contains(focus)) hide();
-      }, 250);
-    };
-
-    for (const claim of all(".claim[data-claim], .claim-formula[data-claims]")) {
-      if (claim.title) claim.dataset.note = claim.title;
-      claim.removeAttribute("title");
-      claim.tabIndex = 0;
-      claim.setAttribute("role", "button");
-      claim.setAttribute("aria-expanded", "false");
-      claim.addEventListener("pointerenter", () => show(claim));
-      claim.addEventListener("pointerleave", hideSoon);
-      claim.addEventListener("focus", () => returning || show(claim));
-      claim.addEventListener("click", () => show(claim));
-      claim.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        if (shown === claim) card.querySelector("a").focus();
-        else show(claim);
-      });
-    }
-    card.addEventListener("pointerenter", () => clearTimeout(timer));
-    card.addEventListener("pointerleave", hideSoon);
-    document.addEventListener("focusin", ({ target }) => {
-      if (shown && target !== shown && !card.contains(target)) hide();
-    });
-    document.addEventListener("pointerdown", ({ target }) => {
-      if (shown && !shown.contains(target) && !card.contains(target)) hide();
-    });
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && shown) {
-        const claim = shown;
-        const hadFocus = card.contains(document.activeElement);
-        hide();
-        if (!hadFocus) return;
-        returning = true;
-        claim.focus();
-        returning = false;
-      }
-    });
-    addEventListener("scroll", () => shown && place(card, shown), { passive: true, capture: true });
-  }
-
-  // Below its number, or above it where the window ends; always inside the window.
-  function place(card, claim) {
-    const number = claim.getClientRects()[0];
-    const { offsetWidth: width, offsetHeight: height } = card;
-    const left = Math.min(Math.max(12, number.left), page.clientWidth - width - 12);
-    const below = number.bottom + 8;
-    card.style.left = `${left}px`;
-    card.style.top = `${below + height > innerHeight ? Math.max(8, number.top - height - 8) : below}px`;
-  }
-
   // ---- Paper shows what the screen folds away ----
 
   function unfoldForPrint() {
     let closed = [];
     addEventListener("beforeprint", () => {
+      for (const image of all("main img")) image.loading = "eager";
       closed = all("main details:not([open])");
       for (const fold of closed) fold.open = true;
     });
@@ -388,18 +377,17 @@
     });
   }
 
-  drawFormulas();
+  window.bookPage = { element, all, announce, copy, root, drawFormulas };
+
+  watchParts();
+  finishParts();
   addCopyButtons();
   addAnchors();
   setUpTheme();
   setUpDrawer();
   setUpTabs();
-  setUpClaims();
   unfoldForPrint();
-  fitWideParts();
   followReading();
   showTarget();
   addEventListener("hashchange", showTarget);
-  addEventListener("resize", fitWideParts);
-  document.fonts.ready.then(fitWideParts);
 })();

@@ -134,7 +134,7 @@ def change(path: Path, old: str, new: str, count: int | None = 1) -> None:
 
 def test_a_good_site_is_good_and_every_claim_of_it_is_read(book):
     assert found(book) == []
-    assert count_claims(book / "_book") == (24, 4)
+    assert count_claims(book / "_book") == (24, 5)  # 404.html is one
     page = read_page((book / "_book" / PAGE).read_text(encoding="utf-8"))
     kinds = [claim.kind for claim in page.claims if not claim.repeated]
     assert [kinds.count(kind) for kind in ("claim", "formula", "worded")] == [14, 2, 4]
@@ -369,10 +369,10 @@ def test_the_command_counts_what_it_read_and_names_what_is_wrong(book):
     done = CliRunner().invoke(main, ["check-site", "-C", str(book)])
     assert (done.exit_code, done.stdout) == (
         0,
-        "24 verified numbers on 4 pages: all as the ledger says\n",
+        "24 verified numbers on 5 pages: all as the ledger says\n",
     )
     change(book / "_book" / PAGE, ">yes</span>", ">no</span>")
     done = CliRunner().invoke(main, ["check-site", "-C", str(book), str(book / "_book")])
     assert done.exit_code == 1
-    assert done.stdout == "24 verified numbers on 4 pages: 3 problems\n"
+    assert done.stdout == "24 verified numbers on 5 pages: 3 problems\n"
     assert "same reads 'no', the ledger says 'yes'" in done.stderr

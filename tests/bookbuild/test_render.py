@@ -271,10 +271,16 @@ def test_resources_and_assets_are_copied_and_hidden_files_are_not(make):
     again = make_again(make, book, pages)
     found = sorted(p.relative_to(again).as_posix() for p in again.rglob("*") if p.is_file())
     assert found == [
+        "404.html",
         "extra/a.txt",
         "index.html",
+        "index.md",
+        "llms.txt",
         "media/katex/katex.min.js",
+        "media/site/cards.js",
+        "media/site/search-index.js",
         "media/site/site.css",
+        "media/social-card.png",
         "x.dat",
     ]
 

@@ -1,10 +1,12 @@
 """A built site, a browser, and what a visit to each page saw."""
 
+import gzip
 import json
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +25,7 @@ PROJECTS = {  # name -> the project's folder, and its freeze
     "book": (ROOT, ROOT / "_freeze"),
     "reference": (REFERENCE / "project", REFERENCE / "expected" / "_freeze"),
 }
+WEB_TOOLS = ROOT / "tests" / "web-tools"
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -35,8 +38,14 @@ WIDTHS = (1600, 360)
 LOOK = """
 async () => {
   const all = (selector) => [...document.querySelectorAll(selector)];
+  for (const image of all("img")) image.loading = "eager"; // the far ones wait for a reader
   for (const image of all("img")) await image.decode().catch(() => {});
-  const formulas = all(".math"), code = all("main pre > code").filter(
+  const formulas = all(".math");
+  dispatchEvent(new Event("pointermove")); // the reader stirs
+  for (let tries = 0; tries < 500 && formulas.some((it) => !it.matches(".drawn")); tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 20)); // drawn while the page is idle
+  }
+  const code = all("main pre > code").filter(
     (block) => !block.closest(".cell-output, .code-with-filename-file"));
   return {
     counts: {images: all("main img").length, formulas: formulas.length, "code blocks": code.length},
@@ -111,15 +120,20 @@ def site(request: pytest.FixtureRequest, built: Callable[[str], Site]) -> Site:
     return built(request.param)
 
 
-# For one file of tests at a time: while Playwright runs, so does its event loop, and nothing else
-# in this process can have one, not even the execution of a chapter.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def chromium() -> str:
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if program is None:
         pytest.fail("no Chromium: install Debian's `chromium`, or name the program in CHROMIUM")
+    return program
+
+
+# For one file of tests at a time: while Playwright runs, so does its event loop, and nothing else
+# in this process can have one, not even the execution of a chapter.
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 
@@ -136,9 +150,54 @@ def server(site: Site) -> Iterator[str]:
         thread.join()
 
 
+@pytest.fixture(scope="session")
+def web_tools() -> Path:
+    """Where npm put the tools that judge pages, in the versions of tests/web-tools."""
+    modules = WEB_TOOLS / "node_modules"
+    if not (modules / "made-from.json").is_file():
+        text = "needs Node: install nodejs and npm, then `make test` adds the tools by itself"
+        pytest.fail(text) if os.environ.get("CI") else pytest.skip(text)
+    return modules
+
+
+@pytest.fixture(scope="session")
+def compressed(built: Callable[[str], Site]) -> Iterator[str]:
+    """The book on a loopback port that compresses texts, as every public server does."""
+    handler = partial(CompressingHandler, directory=str(built("book").folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}/"
+        http.shutdown()
+        thread.join()
+
+
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         pass
+
+    def handle_one_request(self) -> None:
+        with suppress(ConnectionError):  # a page was closed before all its pictures had come
+            super().handle_one_request()
+
+
+class CompressingHandler(QuietHandler):
+    protocol_version = "HTTP/1.1"
+    TEXTS = (".html", ".css", ".js", ".svg", ".txt", ".xml", ".json", ".md")
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        path = path / "index.html" if path.is_dir() else path
+        self.send_response(200 if path.is_file() else 404)
+        data = path.read_bytes() if path.is_file() else b""
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Cache-Control", "max-age=3600")
+        if path.suffix in self.TEXTS:
+            data = gzip.compress(data, 6)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
 
 @pytest.fixture(scope="module", params=["server", "file"])

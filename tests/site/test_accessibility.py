@@ -1,0 +1,205 @@
+"""What axe-core finds wrong with the book's pages: nothing, in both themes, wide and narrow.
+
+Every rule of axe-core is on, best practices and experimental ones included, but those in OFF. Two
+things let it judge more than it could by itself: the shadows at the edges of what scrolls are taken
+away, because it judges no text on a gradient, and all folds are opened. Contrast is judged on three
+texts of each kind (same colours, size and weight); the other rules on everything.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (390, 1440)
+OFF = {
+    "css-orientation-lock": "loads the style sheets again, which the page's policy forbids it",
+    "focus-order-semantics": "experimental; what scrolls takes the focus without being a control",
+}
+PREPARE = """() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(
+    "* { background-image: none !important; transition: none !important; }"
+  );
+  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  dispatchEvent(new Event("pointermove"));
+}"""
+FINISHED = "'finished' in document.documentElement.dataset"
+# Three elements with text of their own for each way of looking that the page has.
+KINDS = """() => {
+  const kinds = new Map();
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE);
+    if (!own.some((node) => node.data.trim().length > 1)) continue;
+    if (!element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    let behind = "";
+    for (let at = element; at && !behind; at = at.parentElement) {
+      const { backgroundColor } = getComputedStyle(at);
+      if (backgroundColor !== "rgba(0, 0, 0, 0)") behind = backgroundColor;
+    }
+    const kind = [style.color, behind, style.fontSize, style.fontWeight, style.opacity].join();
+    kinds.set(kind, [...(kinds.get(kind) || []), element].slice(0, 3));
+  }
+  return [...kinds.values()].flat();
+}"""
+RUN = f"""async ([rules, sample]) => {{
+  const context = sample ? {{ include: ({KINDS})() }} : document;
+  const wcag = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+  const options = sample
+    ? {{ runOnly: rules }}
+    : {{ rules, runOnly: [...wcag, "best-practice", "experimental"] }};
+  const limits = {{ resultTypes: ["violations"], preload: false }};
+  const found = await axe.run(context, {{ ...options, ...limits }});
+  return {{
+    rules: found.passes.length + found.violations.length,
+    judged: sample ? context.include.length : 0,
+    violations: found.violations.flatMap(({{ id, nodes }}) =>
+      nodes.slice(0, 5).map((it) => `${{id}}: ${{it.html.slice(0, 160)}}: ${{it.failureSummary}}`)),
+  }};
+}}"""
+
+
+TARGETS = """async (part) =>
+  (await axe.run(part, { runOnly: ["target-size"], preload: false })).violations
+    .flatMap(({ nodes }) => nodes.map((it) => it.html))"""
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    return built("book")
+
+
+@pytest.fixture(scope="module")
+def axe(web_tools: Path) -> str:
+    return (web_tools / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def show(browser: Browser, compressed: str, axe: str) -> Iterator[Callable[..., Page]]:
+    """Open a page, all folds open and all formulas drawn, with axe-core in it."""
+    contexts = []
+
+    def show(path: str, width: int, scheme: str = "light") -> Page:
+        while contexts:
+            contexts.pop().close()
+        contexts.append(
+            browser.new_context(
+                viewport={"width": width, "height": 900},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+                has_touch=width < 600,
+            )
+        )
+        page = contexts[0].new_page()
+        page.goto(compressed + path, wait_until="load")
+        page.evaluate(PREPARE)
+        for _ in range(500):
+            if page.evaluate(FINISHED):
+                break
+            page.wait_for_timeout(20)
+        page.evaluate(axe)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+
+
+def judge(page: Page, *off: str) -> list[str]:
+    """What all rules but contrast say; this does not depend on the theme."""
+    rules = {name: {"enabled": False} for name in (*OFF, "color-contrast", *off)}
+    found = page.evaluate(RUN, [rules, False])
+    assert found["rules"] > 20, "axe-core looked at nothing"
+    return found["violations"]
+
+
+def judge_contrast(page: Page) -> list[str]:
+    found = page.evaluate(RUN, [["color-contrast", "link-in-text-block"], True])
+    assert found["judged"] > 10, "no text to judge"
+    return found["violations"]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_page_has_a_violation(show, site, width):
+    wrong = {}
+    for path in site.pages:
+        page = show(path, width)
+        found = [*judge(page), *judge_contrast(page)]
+        page.emulate_media(color_scheme="dark")
+        found += [f"dark: {one}" for one in judge_contrast(page)]
+        if found:
+            wrong[path] = found
+    assert wrong == {}
+
+
+def test_axe_sees_what_is_wrong(show):
+    page = show("index.html", 1440)
+    page.evaluate(
+        "document.querySelector('main').insertAdjacentHTML('beforeend',"
+        " '<button></button><p class=\"pale\">too pale to read</p>')"
+    )
+    page.evaluate("document.querySelector('.pale').style.color = '#bbb'")
+    assert [one.split(":")[0] for one in judge(page)] == ["button-name"]
+    assert [one.split(":")[0] for one in judge_contrast(page)] == ["color-contrast"]
+
+
+# ---- With menus and hovers open ----
+
+PAGE = "chapters/positional-encoding.html"
+OPENED = {  # what is opened -> where one must be to open it, and how
+    "the drawer": ((390,), lambda page: page.locator(".drawer-button").click()),
+    "the card of a number": (
+        WIDTHS,
+        lambda page: page.locator("main .claim[data-claim]:visible").first.focus(),
+    ),
+    "the card of a citation": (
+        WIDTHS,
+        lambda page: page.locator("main p a[href*='references.html#ref-']").first.focus(),
+    ),
+    "the card of a figure": (
+        WIDTHS,
+        lambda page: page.locator("main p a[href*='#fig-']").first.focus(),
+    ),
+    "the search": (WIDTHS, lambda page: search(page, "softmax")),
+}
+SEEN = {
+    "the drawer": "#chapters.open",
+    "the search": "dialog[open]",
+}
+
+
+def search(page: Page, words: str) -> None:
+    page.keyboard.press("/")
+    page.locator("dialog[open] input").fill(words)
+    page.locator("dialog[open] a").first.wait_for()
+
+
+@pytest.mark.parametrize(
+    ("what", "width"), [(what, width) for what, (widths, _) in OPENED.items() for width in widths]
+)
+def test_nothing_is_wrong_with_what_opens(show, what, width):
+    page = show(PAGE, width)
+    OPENED[what][1](page)
+    opened = SEEN.get(what, ".claim-card")
+    page.locator(opened).first.wait_for(state="visible")
+    # What lies half under a card is too small a target only until the card is closed.
+    found = judge(page, "target-size") + page.evaluate(TARGETS, opened)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme}: {one}" for one in judge_contrast(page)]
+    assert found == []
+
+
+def test_every_tab_can_be_read(show, site):
+    paths = [p for p in site.pages if 'role="tab"' in (site.folder / p).read_text("utf-8")]
+    for path, width in product(paths, WIDTHS):
+        page = show(path, width)
+        for tab in page.locator("[role=tab]:visible").all()[:4]:
+            tab.click()
+            assert judge_contrast(page) == [], (path, width)
