@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bookbuild.cli import _problems, main
+from bookbuild.cli import main
+from bookbuild.cli_shared import text_of
 from bookbuild.problems import BookError, Problem
 from bookbuild.verify import Comparison
 
@@ -176,7 +177,7 @@ def test_the_installed_command_has_every_verb():
 
 def test_of_many_problems_the_later_ones_are_told_by_their_first_line():
     many = [Problem("x.qmd", n, f"number-{n} drifted\n  expected  {n}") for n in range(1, 8)]
-    text = _problems(BookError(many))
+    text = text_of(BookError(many))
     assert text.count("drifted") == 7
     assert text.count("expected") == 5
     assert text.endswith("x.qmd:6: number-6 drifted\nx.qmd:7: number-7 drifted")

@@ -6,7 +6,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -141,13 +141,41 @@ def browser(chromium: str) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def server(site: Site) -> Iterator[str]:
     """The site on a loopback port: its address, ending in a slash."""
-    handler = partial(QuietHandler, directory=str(site.folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+    with served(site.folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def bases(built: Callable[[str], Site]) -> Iterator[dict[str, str]]:
+    """Where the book lies: on the disk, and on a loopback port."""
+    folder = built("book").folder
+    with served(folder) as address:
+        yield {"file": folder.as_uri() + "/", "http": address}
+
+
+@contextmanager
+def served(folder: Path, handler: type[SimpleHTTPRequestHandler] | None = None) -> Iterator[str]:
+    """A folder on a loopback port: its address, ending in a slash."""
+    handles = partial(handler or QuietHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handles) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         yield f"http://127.0.0.1:{http.server_port}/"
         http.shutdown()
         thread.join()
+
+
+def lacking(text: str) -> None:
+    """Skip a test for want of a program; where CI runs, which installs them all, fail."""
+    pytest.fail(text) if os.environ.get("CI") else pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def java() -> str:
+    program = shutil.which("java")
+    if program is None:
+        lacking("needs Java: install default-jre-headless")
+    return program
 
 
 @pytest.fixture(scope="session")
@@ -155,21 +183,15 @@ def web_tools() -> Path:
     """Where npm put the tools that judge pages, in the versions of tests/web-tools."""
     modules = WEB_TOOLS / "node_modules"
     if not (modules / "made-from.json").is_file():
-        text = "needs Node: install nodejs and npm, then `make test` adds the tools by itself"
-        pytest.fail(text) if os.environ.get("CI") else pytest.skip(text)
+        lacking("needs Node: install nodejs and npm, then `make test` adds the tools by itself")
     return modules
 
 
 @pytest.fixture(scope="session")
 def compressed(built: Callable[[str], Site]) -> Iterator[str]:
     """The book on a loopback port that compresses texts, as every public server does."""
-    handler = partial(CompressingHandler, directory=str(built("book").folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield f"http://127.0.0.1:{http.server_port}/"
-        http.shutdown()
-        thread.join()
+    with served(built("book").folder, CompressingHandler) as address:
+        yield address
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

@@ -7,11 +7,9 @@ froze, decoded by NumPy (heads). Neither may complain, from a server or from the
 import base64
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -43,24 +41,6 @@ BARE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Bare
 def site(built):
     """The book alone: the other project has no explorers."""
     return built("book")
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def bases(site) -> Iterator[dict[str, str]]:
-    """Where the book lies: on the disk, and on a loopback port."""
-    handler = partial(Quiet, directory=str(site.folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        loopback = f"http://127.0.0.1:{http.server_port}/"
-        yield {"file": site.folder.as_uri() + "/", "http": loopback}
-        http.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

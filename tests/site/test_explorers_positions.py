@@ -4,10 +4,8 @@ Every number a page shows is compared with measured.positions, measured.layouts 
 """
 
 import re
-import threading
 from collections.abc import Callable, Iterator
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,24 +34,6 @@ CLOSE = 1e-9
 def site(built):
     """The book alone: the other project has no explorers."""
     return built("book")
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def bases(site) -> Iterator[dict[str, str]]:
-    """Where the book lies: on the disk, and on a loopback port."""
-    handler = partial(Quiet, directory=str(site.folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        loopback = f"http://127.0.0.1:{http.server_port}/"
-        yield {"file": site.folder.as_uri() + "/", "http": loopback}
-        http.shutdown()
-        thread.join()
 
 
 @pytest.fixture(scope="module")

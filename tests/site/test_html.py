@@ -1,7 +1,6 @@
 """The pages as text: valid HTML by the validator of the W3C, and no link that leads nowhere."""
 
 import json
-import shutil
 import subprocess
 from itertools import pairwise
 from urllib.parse import unquote, urljoin, urlsplit
@@ -18,11 +17,8 @@ ACCEPTED = (
 
 
 @pytest.fixture(scope="module")
-def judged(site, web_tools) -> list[dict]:
+def judged(site, web_tools, java) -> list[dict]:
     """All that the validator says of all pages of a site."""
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("needs Java: install default-jre-headless")
     jar = web_tools / "vnu-jar" / "build" / "dist" / "vnu.jar"
     pages = [str(site.folder / page) for page in site.pages]
     done = subprocess.run(
@@ -49,10 +45,7 @@ def said(message: dict) -> str:
     return f"{place}: {message['message']} {message.get('extract', '')!r}"
 
 
-def test_the_validator_sees_a_slip(site, web_tools, tmp_path):
-    java = shutil.which("java")
-    if java is None:
-        pytest.skip("needs Java: install default-jre-headless")
+def test_the_validator_sees_a_slip(site, web_tools, java, tmp_path):
     html = (site.folder / "index.html").read_text(encoding="utf-8")
     (tmp_path / "slip.html").write_text(html.replace("</main>", "<p></div></main>"), "utf-8")
     jar = web_tools / "vnu-jar" / "build" / "dist" / "vnu.jar"
