@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from bookbuild.source import Cell
 
 SLOW = 2.0  # seconds from which on a cell waits
+# Methods by which a list, a set or a dictionary becomes another.
+CHANGING = {"append", "extend", "insert", "pop", "remove", "add", "update", "setdefault", "sort"}
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,10 @@ def _visit(node: ast.AST, reads: set[str], writes: set[str]) -> None:
             writes.add(node.id)
         elif node.id not in writes:
             reads.add(node.id)
+    elif isinstance(node, ast.Subscript | ast.Attribute) and _changes(node):
+        _visit_parts(node, reads, writes)
+        if name := _base(node):  # it is needed as it was, and is another afterwards
+            writes.add(name)
     elif isinstance(node, ast.Import | ast.ImportFrom):
         writes |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -180,11 +186,27 @@ def _visit(node: ast.AST, reads: set[str], writes: set[str]) -> None:
     elif isinstance(node, ast.ExceptHandler):
         if node.name:
             writes = {*writes, node.name}
-        for child in ast.iter_child_nodes(node):
-            _visit(child, reads, writes)
+        _visit_parts(node, reads, writes)
     else:
-        for child in ast.iter_child_nodes(node):
-            _visit(child, reads, writes)
+        _visit_parts(node, reads, writes)
+
+
+def _visit_parts(node: ast.AST, reads: set[str], writes: set[str]) -> None:
+    for child in ast.iter_child_nodes(node):
+        _visit(child, reads, writes)
+
+
+def _changes(node: ast.Subscript | ast.Attribute) -> bool:
+    """Whether what stands before the bracket or the dot is changed: `a[0] = …`, `a.append`."""
+    stored = not isinstance(node.ctx, ast.Load)
+    return stored or (isinstance(node, ast.Attribute) and node.attr in CHANGING)
+
+
+def _base(node: ast.AST) -> str:
+    """The name that `a[0].b["c"]` begins with, or "" where there is none."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _binds(name: ast.Name) -> bool:

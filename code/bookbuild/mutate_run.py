@@ -137,15 +137,19 @@ def mutate(
             free: Queue[Worker] = Queue()
             for _ in range(min(jobs, max(len(left), len(needed)))):
                 free.put(stack.enter_context(worker(root, modules, environment)))
-            chapters = list(pool.map(lambda t: _usual(t, free, kept, usual), needed))
-            of = {target.path: how for target, how in zip(needed, chapters, strict=True)}
+            measured = {t.path: pool.submit(_usual, t, free, kept, usual) for t in needed}
 
             def one(fault: Fault) -> Outcome:
+                paths = [target.path for target in reached(fault, targets)]
+                of = {path: measured[path].result() for path in paths}
                 outcome = _with_worker(free, lambda w: try_fault(w, fault, targets, of))
                 kept.write(f"fault-{fault.id}", asdict(outcome))
                 done(outcome)
                 return outcome
 
+            # Faults of chapters that are still to be measured wait for that: the others go first.
+            waits = {target.path: not _is_measured(target, kept) for target in needed}
+            left.sort(key=lambda f: any(waits[t.path] for t in reached(f, targets)))
             found |= {outcome.fault: outcome for outcome in pool.map(one, left)}
     return [found[fault.id] for fault in faults]
 
@@ -170,14 +174,20 @@ def _with_worker(free: Queue, use: Callable[[Worker], Any]) -> Any:
         free.put(one)
 
 
+def _name_of(target: Target) -> str:
+    return f"chapter-{target.path.replace('/', '-').removesuffix('.qmd')}"
+
+
+def _is_measured(target: Target, kept: Kept) -> bool:
+    record = kept.read(_name_of(target))
+    return record is not None and record["key"] == target.key
+
+
 def _usual(target: Target, free: Queue, kept: Kept, told: Callable) -> Usual:
     """How the chapter runs without a fault; measured once for each state of the chapter."""
-    name = f"chapter-{target.path.replace('/', '-').removesuffix('.qmd')}"
-    record = kept.read(name)
-    if record:
-        record["order"] = Order(*map(tuple, record["order"]))
-        if record["key"] == target.key:
-            return Usual(**record)
+    name, record = _name_of(target), kept.read(_name_of(target))
+    if record and record["key"] == target.key:
+        return Usual(**record | {"order": Order(*map(tuple, record["order"]))})
     # A chapter that changed still takes about as long, cell by cell.
     before = record["times"] if record else {}
     began = time.monotonic()

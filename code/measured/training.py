@@ -5,9 +5,10 @@ al. (2017), sections 5.3 and 5.4, arXiv:1706.03762; Szegedy et al. (2016), secti
 arXiv:1512.00567, for label smoothing.
 """
 
+from itertools import chain
+
 import keras
 import numpy as np
-import tensorflow as tf  # for its gradient tape: keras.ops cannot differentiate
 from keras import ops
 
 from measured.multihead import refuse_non_positive
@@ -150,10 +151,49 @@ def gradient_norms(num_layers, norm, seed, d_model=64, num_heads=4, batch=16, le
 
 def gradient_lengths(layers, loss):
     """Length of the gradient of `loss()`, a scalar, over all weights of each layer: -> float64."""
+    gradients = GRADIENTS[keras.backend.backend()](layers, loss)
+    return np.array([_length(layer) for layer in gradients])
+
+
+# keras.ops cannot differentiate, so each backend does it in its own way: the gradients of `loss()`
+# by the weights of each layer, a list of lists. Layers may not be built before the loss is called.
+
+
+def _gradients_of_tensorflow(layers, loss):
+    import tensorflow as tf
+
     with tf.GradientTape() as tape:
         value = loss()
-    gradients = tape.gradient(value, [layer.trainable_weights for layer in layers])
-    return np.array([_length(layer) for layer in gradients])
+    return tape.gradient(value, [layer.trainable_weights for layer in layers])
+
+
+def _gradients_of_torch(layers, loss):
+    import torch
+
+    value = loss()
+    values = [[weight.value for weight in layer.trainable_weights] for layer in layers]
+    return [torch.autograd.grad(value, of_layer, retain_graph=True) for of_layer in values]
+
+
+def _gradients_of_jax(layers, loss):
+    import jax
+
+    loss()  # builds what is not built: inside the scope below, new weights would be lost
+    weights = [layer.trainable_weights for layer in layers]
+
+    def loss_of(values):
+        pairs = zip(chain(*weights), chain(*values), strict=True)
+        with keras.StatelessScope(state_mapping=pairs):
+            return loss()
+
+    return jax.grad(loss_of)([[weight.value for weight in layer] for layer in weights])
+
+
+GRADIENTS = {
+    "tensorflow": _gradients_of_tensorflow,
+    "torch": _gradients_of_torch,
+    "jax": _gradients_of_jax,
+}
 
 
 def _length(gradients):

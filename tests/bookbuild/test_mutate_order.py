@@ -36,6 +36,16 @@ def test_cheap_groups_of_waiting_cells_come_first():
     assert order.waiting == ("c2", "c3", "c0", "c1")
 
 
+def test_what_is_changed_in_place_is_needed_by_those_that_read_it_later():
+    order = order_of(cells("a = []", "a.append(slow())", "b = a[0]", "c = 1"), {"c1": 9.0})
+    assert (order.quick, order.waiting) == (("c0", "c3"), ("c1", "c2"))
+    assert names_of('a["x"].b[0] = c').writes == {"a"}
+    assert names_of('a["x"].b[0] = c').reads == {"a", "c"}
+    assert names_of("a.x = 1").writes == {"a"}
+    assert names_of("a.index(1)").writes == set()
+    assert names_of("f(a).append(1)").reads == {"f", "a"}
+
+
 def test_names_of_functions_comprehensions_and_loops_are_their_own():
     names = names_of("def f(x, *, y=g):\n    z = x\n    return z + h\nw = [v for v in f(1)]\n")
     assert names.reads == {"g", "h"}
