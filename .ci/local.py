@@ -97,7 +97,10 @@ class Trial:
             self.folder,
             self.skip,
             self.jobs,
-            {f"inputs.{key}": value for key, value in (job.get("with") or {}).items()},
+            {
+                **{key: value for key, value in self.values.items() if key.startswith("github.")},
+                **{f"inputs.{key}": value for key, value in (job.get("with") or {}).items()},
+            },
             self.environment,
         )
         well = inner.run(self.repository / job["uses"])
@@ -214,6 +217,14 @@ class Trial:
         return ""
 
 
+def stand_in(folder: Path) -> dict[str, str]:
+    """An empty repository in the place of GitHub's, for what pushes; where it is, as values."""
+    name = "github/book.git"
+    command = ["git", "init", "-q", "--bare", str(folder / name)]
+    subprocess.run(command, check=True, capture_output=True)
+    return {"github.server_url": folder.as_uri(), "github.repository": name}
+
+
 def in_order(jobs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Names of jobs, each after those that it needs."""
     done: set[str] = set()
@@ -297,6 +308,7 @@ def main() -> int:
         folder.resolve(),
         tuple(options.skip),
         options.jobs,
+        values=stand_in(folder.resolve()),
         environment={**outer, "BOOK": book},
     )
     well = trial.run(options.repository / options.workflow)

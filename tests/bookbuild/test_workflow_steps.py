@@ -102,7 +102,18 @@ def test_a_sound_book_is_verified_and_published(repository, tried):
         for path in made.rglob("*.json"):
             kept = repository / "_freeze/chapters" / name / path.relative_to(made)
             assert path.read_bytes() == kept.read_bytes()
-    assert (folder / "artifacts/site/chapters/one.html").is_file()
+    site = folder / "artifacts/site"
+    assert (site / "chapters/one.html").is_file()
+    # What can be taken away is published with it, and Colab finds the notebooks alone.
+    assert {path.suffix for path in site.iterdir()} >= {".html", ".md", ".pdf", ".epub", ".txt"}
+    pushed = folder / "github/book.git"
+    listed = ["git", "-C", pushed, "ls-tree", "--name-only", "notebooks"]
+    names = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()
+    assert {"one.ipynb", "one-with-outputs.ipynb", "two.ipynb"} <= set(names)
+    assert all(name.endswith((".ipynb", ".whl")) for name in names)
+    said = ["git", "-C", pushed, "log", "--format=%s", "notebooks"]
+    messages = subprocess.run(said, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(messages) == 1 and messages[0].startswith("Notebooks built from ")
 
 
 def test_a_drift_and_a_typed_number_are_red(repository, tried, books):
