@@ -123,10 +123,12 @@ def mutate(
         usual: called with each chapter that was run without a fault, and its seconds.
     """
     kept = Kept(work)
-    found = {}
+    found, earlier = {}, {}
     for fault in faults:
         record = kept.read(f"fault-{fault.id}")
         for outcome in (known.get(fault.id), Outcome(**record) if record else None):
+            if outcome:
+                earlier[fault.id] = outcome
             if outcome and outcome.holds(fault, targets):
                 found.setdefault(fault.id, outcome)
     left = [fault for fault in faults if fault.id not in found]
@@ -142,7 +144,8 @@ def mutate(
             def one(fault: Fault) -> Outcome:
                 paths = [target.path for target in reached(fault, targets)]
                 of = {path: measured[path].result() for path in paths}
-                outcome = _with_worker(free, lambda w: try_fault(w, fault, targets, of))
+                before = earlier.get(fault.id)
+                outcome = _with_worker(free, lambda w: try_fault(w, fault, targets, of, before))
                 kept.write(f"fault-{fault.id}", asdict(outcome))
                 done(outcome)
                 return outcome
@@ -222,9 +225,16 @@ def measure(one: Worker, target: Target, before: Mapping[str, float]) -> Usual:
 
 
 def try_fault(
-    one: Worker, fault: Fault, targets: Sequence[Target], usual: Mapping[str, Usual]
+    one: Worker,
+    fault: Fault,
+    targets: Sequence[Target],
+    usual: Mapping[str, Usual],
+    before: Outcome | None = None,
 ) -> Outcome:
-    """Look for a check that finds the fault: cheap cells of all chapters first, then all cells."""
+    """Look for a check that finds the fault: cheap cells of all chapters first, then all cells.
+
+    Where another state of the book found it `before`, those cells come first of all.
+    """
     chapters = reached(fault, targets)
     keys = {target.path: target.key_with(fault) for target in chapters}
     steps = []
@@ -235,7 +245,8 @@ def try_fault(
         steps.append((how.seconds(how.order.all), target.path, how.order.all, how.checked))
     seconds = 0.0
     with one.having(fault):
-        for _, path, cells, expected in sorted(steps):
+        steps.sort(key=lambda step: (not _found(before, step), step))
+        for _, path, cells, expected in steps:
             answer = one.run(path, cells, usual[path].limit(cells), expected)
             seconds += answer["seconds"]
             if how := answer["how"]:
@@ -252,6 +263,12 @@ def try_fault(
                     {path: keys[path]},
                 )
     return Outcome(fault.id, "", seconds=round(seconds, 1), keys=keys)
+
+
+def _found(before: Outcome | None, step: tuple[float, str, Sequence[str], Sequence[str]]) -> bool:
+    """Whether these cells found the fault in another state of the book."""
+    _, path, cells, _ = step
+    return before is not None and before.chapter == path and before.cell in cells
 
 
 def mutation_environment(root: Path, jobs: int) -> dict[str, str]:

@@ -5,20 +5,23 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bookbuild import mutate_results as results
-from bookbuild.mutate import load_faults, load_targets, program, reached
+from bookbuild.mutate import Fault, Target, load_faults, load_targets, program, reached
 from bookbuild.mutate_child import detected_by_leaks
 from bookbuild.mutate_command import check, choose, run
 from bookbuild.mutate_entries import move_entries
-from bookbuild.mutate_run import mutate, mutation_environment
+from bookbuild.mutate_order import Order
+from bookbuild.mutate_run import Outcome, Usual, mutate, mutation_environment, try_fault
 from bookbuild.pages import FILTERS, pandoc_path
 from bookbuild.problems import BookError
 from bookbuild.project import load_project
+from bookbuild.source import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,6 +135,47 @@ def test_what_was_tried_is_not_tried_again(tried, tmp_path):
     stale = [text for text in check(load_project(root))[0] if "has changed since" in text]
     assert [text.partition(":")[0] for text in stale] == ["half"]
     assert [text.split()[0] for text in fate(root)[2]] == ["half"]
+
+
+class Noting:
+    """A worker that finds nothing anywhere, and notes what it was asked to run."""
+
+    tree = Path()
+
+    def __init__(self):
+        self.asked = []
+
+    @contextmanager
+    def having(self, fault):
+        yield
+
+    def run(self, chapter, cells, limit, expected):
+        self.asked.append((chapter, tuple(cells)))
+        return {"how": "", "seconds": 0.0, "message": ""}
+
+
+def test_where_a_fault_was_found_before_is_where_it_is_looked_for_first():
+    fault = Fault("one", "a.py", "x", "y", "It is another.")
+    modules = frozenset({"code/measured/a.py"})
+    targets = [Target(parse(f"{name}.qmd", ""), modules, name) for name in ("quick", "slow")]
+    order = Order(("first",), ("late",))
+    usual = {
+        f"{name}.qmd": Usual(name, order, {"first": seconds, "late": 9 * seconds}, seconds, ())
+        for name, seconds in (("quick", 1.0), ("slow", 2.0))
+    }
+    cheap, dear = ("first",), ("first", "late")
+    by_cost = [("quick.qmd", cheap), ("slow.qmd", cheap), ("quick.qmd", dear), ("slow.qmd", dear)]
+
+    def asked(before):
+        worker = Noting()
+        assert not try_fault(worker, fault, targets, usual, before).killed
+        return worker.asked
+
+    assert asked(None) == by_cost
+    assert asked(Outcome("one", "")) == by_cost
+    found = Outcome("one", "number", "slow.qmd", "first")
+    assert asked(found) == [by_cost[1], by_cost[3], by_cost[0], by_cost[2]]
+    assert asked(replace(found, cell="late"))[0] == by_cost[3]
 
 
 def test_a_reason_to_survive_that_no_longer_holds_is_a_problem(tried):
