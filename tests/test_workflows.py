@@ -14,6 +14,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+# The one step that pushes.
+PUSH = ".ci/push-notebooks.sh site/notebooks"
 TOOLS = Path(sys.executable).parent
 
 
@@ -92,22 +94,30 @@ def test_actions_are_pinned_by_commit_each_to_one_with_its_version_in_a_comment(
 def test_no_job_may_more_than_it_says(workflow, job):
     assert workflow["permissions"] == {}
     assert job["permissions"].keys() <= {"contents", "pages", "id-token", "issues"}
-    assert job["permissions"].get("contents", "read") == "read"
     # No library that a release could have spoilt runs beside a right to write.
+    ran = [step["run"] for step in job.get("steps", ()) if "run" in step]
     if "write" in job["permissions"].values():
-        ran = [step["run"] for step in job["steps"] if "run" in step]
-        assert ran in ([], [".ci/watch-issue.sh watch/report.md"])
+        assert ran in ([], [".ci/watch-issue.sh watch/report.md"], [PUSH])
+    if job["permissions"].get("contents", "read") != "read":
+        assert ran == [PUSH]
     assert "uses" in job or 5 <= job["timeout-minutes"] <= 120
     for step in job.get("steps", ()):
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False
 
 
-def test_no_secret_is_used_and_nothing_is_pushed():
+def test_no_secret_is_used_and_nothing_is_pushed_but_the_branch_of_notebooks():
+    pushing = []
     for path in [*WORKFLOWS, *(ROOT / ".ci").glob("*.sh")]:
         text = path.read_text(encoding="utf-8")
         assert "secrets." not in text, path.name
-        assert not re.search(r"\bgit (push|commit)\b", text), path.name
+        pushing += re.findall(r"^.*(?<![\w-])(?:push|commit) -.*$", text, re.MULTILINE)
+        if f".ci/{path.name}" != PUSH.split()[0]:
+            assert not re.search(r"\bgit\b.*\b(push|commit)\b", text), path.name
+    assert [line.split(" push ")[1] for line in pushing if " push " in line] == [
+        '-q --force "$REMOTE" "$branch"'
+    ]
+    assert "branch=notebooks\n" in (ROOT / PUSH.split()[0]).read_text(encoding="utf-8")
 
 
 def test_only_the_watch_writes_issues_and_only_publish_deploys():
@@ -118,7 +128,12 @@ def test_only_the_watch_writes_issues_and_only_publish_deploys():
         for right, level in job["permissions"].items()
         if level == "write"
     }
-    assert rights == {("watch", "issues"), ("publish", "pages"), ("publish", "id-token")}
+    assert rights == {
+        ("watch", "issues"),
+        ("publish", "pages"),
+        ("publish", "id-token"),
+        ("publish", "contents"),
+    }
 
 
 def test_when_each_runs():
@@ -136,6 +151,8 @@ def test_when_each_runs():
 def test_nothing_is_deployed_before_everything_is_verified_and_checked():
     jobs = PARSED["publish"]["jobs"]
     assert (jobs["site"]["needs"], jobs["deploy"]["needs"]) == ("verify", "site")
+    assert jobs["notebooks"]["needs"] == "deploy"
+    assert jobs["notebooks"]["if"] == jobs["deploy"]["if"]
     assert jobs["deploy"]["if"] == "${{ github.ref == 'refs/heads/main' }}"
     assert PARSED["verify"]["jobs"]["numbers"]["needs"] == ["plan", "chapter"]
     assert PARSED["site"]["jobs"]["check"]["needs"] == "render"
