@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from bookbuild.source import Cell
 
 SLOW = 2.0  # seconds from which on a cell waits
-# Methods by which a list, a set or a dictionary becomes another.
+# Methods by which a list, a set or a dictionary becomes another; as statements of their own, for
+# `np.sort(a)` and the like change nothing.
 CHANGING = {"append", "extend", "insert", "pop", "remove", "add", "update", "setdefault", "sort"}
 
 
@@ -164,10 +165,9 @@ def _visit(node: ast.AST, reads: set[str], writes: set[str]) -> None:
             writes.add(node.id)
         elif node.id not in writes:
             reads.add(node.id)
-    elif isinstance(node, ast.Subscript | ast.Attribute) and _changes(node):
+    elif changed := _changed(node):  # it is needed as it was, and is another afterwards
         _visit_parts(node, reads, writes)
-        if name := _base(node):  # it is needed as it was, and is another afterwards
-            writes.add(name)
+        writes.add(changed)
     elif isinstance(node, ast.Import | ast.ImportFrom):
         writes |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
     elif isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr):
@@ -196,10 +196,14 @@ def _visit_parts(node: ast.AST, reads: set[str], writes: set[str]) -> None:
         _visit(child, reads, writes)
 
 
-def _changes(node: ast.Subscript | ast.Attribute) -> bool:
-    """Whether what stands before the bracket or the dot is changed: `a[0] = …`, `a.append`."""
-    stored = not isinstance(node.ctx, ast.Load)
-    return stored or (isinstance(node, ast.Attribute) and node.attr in CHANGING)
+def _changed(node: ast.AST) -> str:
+    """The name of what a node changes in place: `a[0] = …`, `a.b = …`, `a.append(…)`."""
+    if isinstance(node, ast.Subscript | ast.Attribute):
+        return "" if isinstance(node.ctx, ast.Load) else _base(node)
+    call = node.value if isinstance(node, ast.Expr) else None
+    if isinstance(call, ast.Call) and getattr(call.func, "attr", "") in CHANGING:
+        return _base(call.func)
+    return ""
 
 
 def _base(node: ast.AST) -> str:

@@ -42,7 +42,9 @@ def test_what_is_changed_in_place_is_needed_by_those_that_read_it_later():
     assert names_of('a["x"].b[0] = c').writes == {"a"}
     assert names_of('a["x"].b[0] = c').reads == {"a", "c"}
     assert names_of("a.x = 1").writes == {"a"}
+    assert names_of('a["x"].append(b)') == names_of('a["x"].b = b')
     assert names_of("a.index(1)").writes == set()
+    assert names_of("b = np.sort(a)").writes == {"b"}
     assert names_of("f(a).append(1)").reads == {"f", "a"}
 
 
