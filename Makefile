@@ -17,8 +17,14 @@ verify: .venv  ## every number, from nothing, against the committed freeze
 verify-matrix: .venv  ## every number in other environments: threads, instruction sets, Pythons
 	@$(BOOK) verify-matrix
 
+backends: .venv  ## every number on JAX and on PyTorch, and which entries agree (3 GB)
+	@$(BOOK) backends
+
 mutate: .venv  ## break the package in a hundred ways and see the book's numbers notice
 	@$(BOOK) mutate
+
+bench: .venv  ## how fast a build is beside other tools: an environment for them, and some minutes
+	@$(BOOK) bench
 
 stale: .venv  ## which chapters would be executed, and why
 	@$(BOOK) stale
@@ -53,5 +59,5 @@ lock:  ## choose the newest allowed versions anew (needs uv)
 	@sh code/bookbuild/environment.sh requirements-test.lock
 	@sh tests/web-tools/install.sh
 
-.PHONY: help site test verify verify-matrix mutate stale pdf epub serve doctor architecture clean lock .venv .venv-test
+.PHONY: help site test verify verify-matrix backends mutate bench stale pdf epub serve doctor architecture clean lock .venv .venv-test
 .DEFAULT_GOAL := help

@@ -12,6 +12,7 @@ OURS = {"bookbuild", "ledger", "measured"}
 ALLOWED = {"ledger": {"ledger"}, "bookbuild": {"bookbuild", "ledger"}, "measured": {"measured"}}
 HEAVY = {"tensorflow", "keras"}
 FILES = sorted(CODE.rglob("*.py"))
+IN_KERNELS = {"bookbuild/backend_draws.py"}  # runs beside chapters, and nowhere else
 
 
 def imported(path: Path) -> set[str]:
@@ -29,7 +30,7 @@ def imported(path: Path) -> set[str]:
 def test_a_module_imports_only_whom_its_package_may(path):
     package = path.relative_to(CODE).parts[0]
     assert imported(path) & OURS <= ALLOWED[package]
-    if package != "measured":
+    if package != "measured" and path.relative_to(CODE).as_posix() not in IN_KERNELS:
         assert not imported(path) & HEAVY
 
 

@@ -6,16 +6,18 @@ kept in `.book/kept` and used by the next one.
 """
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bookbuild import drifts, swap
+from bookbuild import drifts, swap, took
 from bookbuild import freeze as freezing
 from bookbuild.claims_check import wrong_claims
 from bookbuild.freeze import Frozen
+from bookbuild.kept import Kept
 from bookbuild.policy import unsafe_in_markdown
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Project
@@ -150,7 +152,8 @@ def execute_stale(
     if not todo:
         drifts.note(plan.project.root, [])
         return frozen
-    from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
+    from bookbuild.variables import kernel_environment
+    from bookbuild.warm import nurseries
 
     reasons = {verdict.source.path: verdict.reason for verdict in todo}
     entries = digests(plan.ledger.values())
@@ -166,14 +169,25 @@ def execute_stale(
         listener.finished(result, reasons[path])
 
     listener.executing(todo, jobs)
-    results = execute(
-        plan.project,
-        [verdict.source for verdict in todo],
-        jobs=jobs,
-        timeout=timeout,
-        environment=kernel_environment(plan.project.root),
-        done=finished,
-    )
+    root, sources = plan.project.root, [verdict.source for verdict in todo]
+    environment = kernel_environment(root)
+    # What is not kept is compared: with kernels started alone, that says something of these too.
+    alone = nullcontext({})
+    with nurseries(root, sources, environment, sys.executable) if keep else alone as warm:
+        from bookbuild.execute import execute  # Jupyter: half a second, while others import more
+
+        results = execute(
+            plan.project,
+            took.longest_first(root / WORK, sources),
+            jobs=jobs,
+            timeout=timeout,
+            environment=environment,
+            done=finished,
+            warm=warm,
+        )
+    results.sort(key=lambda result: sources.index(result.source))
+    if keep:
+        took.note(root / WORK, results)
     drifts.note(plan.project.root, results)
     if any(isinstance(result, Failure) for result in results):
         raise ChaptersFailed(results, len(plan.verdicts) - len(todo))
@@ -217,7 +231,9 @@ def check_outputs(plan: Plan, frozen: Mapping[str, Frozen]) -> None:
 
 def check_pages(root: Path, site: Path, freeze: Path) -> None:
     """Raise BookError where a rendered page does not say what ledger and freeze say."""
-    found = [Problem(*one) for one in wrong_claims(root, site, freeze)]
+    kept = Kept(root / WORK / "claims.json")
+    found = [Problem(*one) for one in wrong_claims(root, site, freeze, kept)]
+    kept.save()
     if found:
         raise BookError(found)
 
@@ -254,8 +270,6 @@ def build(
                     [Problem(v.source.path, 0, f"is stale: {v.reason}; build it too") for v in left]
                 )
         frozen = execute_stale(now, jobs=jobs, timeout=timeout, listener=listener, only=only)
-        check_bindings(now, frozen)
-        check_outputs(now, frozen)
         done = [v.source.path for v in now.stale if v.source.path in frozen]
         replaced = [v for v in now.verdicts if v.source.path in done or v.state == "prose"]
         report = {
@@ -266,7 +280,9 @@ def build(
         sources = [verdict.source for verdict in now.verdicts]
         key = site_key(project, sources, frozen) if render else ""
         if render and not replaced and is_built(project, work, key):
-            return Report(**report, up_to_date=True)
+            return Report(**report, up_to_date=True)  # all that is checked below held for this key
+        check_bindings(now, frozen)
+        check_outputs(now, frozen)
         pages = None
         if render:
             listener.rendering()

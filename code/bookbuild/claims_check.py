@@ -15,6 +15,7 @@ from typing import Any
 
 from bookbuild.claims_page import Claim, Page, read_page, tex
 from bookbuild.freeze import number_of
+from bookbuild.kept import Kept, code_digest, digest
 from bookbuild.words import disagreement
 from ledger.entries import LEDGER, Entry, LedgerError, load_ledger
 from ledger.session import Said
@@ -23,6 +24,7 @@ from ledger.values import Value, deviation
 CONFIG = "_quarto.yml"
 FREEZE = "_freeze"
 FENCED = re.compile(r"^([ \t]*)(`{3,}|~{3,})(?![^\n]*\{=html\}).*?^\1\2[`~]*[ \t]*$", re.S | re.M)
+MENU = re.compile(r"<nav\b.*?</nav>", re.S)
 CODE = re.compile(r"(?<!`)(`+)(?!`)(?:.+?)(?<!`)\1(?!`)", re.S)
 CLAIM_END = re.compile(r'\]\{\.claim data-claim="([^"]+)" title="[^"]*"\}')
 ESCAPED = re.compile(r"(?<!\\)(?:\\\\)*\\$")  # what ends here takes the next character literally
@@ -63,15 +65,21 @@ def count_claims(site: Path) -> tuple[int, int]:
 
 
 def wrong_claims(
-    root: Path, site: Path, freeze: Path | None = None
+    root: Path, site: Path, freeze: Path | None = None, kept: Kept | None = None
 ) -> Iterator[tuple[str, int, str]]:
-    """The same as (page, line, text)."""
+    """The same as (page, line, text).
+
+    kept: what was found on pages earlier, so that the same page is not read again for the same
+        freeze and ledger.
+    """
     ledger = load_ledger(root / LEDGER)
+    kept = kept or Kept(None)
     chapters = load_chapters(root, freeze or root / FREEZE)
     frozen = {row["id"]: row for numbers, _ in chapters.values() for row in numbers["numbers"]}
     for id, row in frozen.items():
         if said := wrong_row(row, ledger.get(id)):
             yield f"{FREEZE}: {id}", 0, said
+    known = _known(root, frozen)
     for path in sorted(site.rglob("*.html")):
         name = path.relative_to(site).as_posix()
         if name.startswith("site_libs/"):
@@ -83,13 +91,30 @@ def wrong_claims(
             markdown = (root / chapter).read_text(encoding="utf-8")
         if not any(mark in text for mark in ("claim", "number-")) and markdown is None:
             continue
-        page = read_page(text)
-        own = {row["id"] for row in numbers["numbers"]}
-        for line, said in wrong_on_page(page, ledger, frozen, own):
+        own = sorted(row["id"] for row in numbers["numbers"])
+
+        def found(text: str = text, own: list[str] = own, markdown: str | None = markdown) -> list:
+            page = read_page(MENU.sub(_unless_it_claims, text))
+            wrong = list(wrong_on_page(page, ledger, frozen, set(own)))
+            if markdown is not None:
+                wrong += missing_or_twice(page, expected_of(markdown))
+            return wrong
+
+        for line, said in kept.get(digest(known, text, json.dumps(markdown), *own), found):
             yield name, line, said
-        if markdown is not None:
-            for line, said in missing_or_twice(page, expected_of(markdown)):
-                yield name, line, said
+
+
+def _unless_it_claims(menu: re.Match[str]) -> str:
+    """A menu that claims nothing is passed over: in a long book it is longer than the page."""
+    return menu[0] if "claim" in menu[0] or "math" in menu[0] else "\n" * menu[0].count("\n")
+
+
+def _known(root: Path, frozen: Mapping[str, Any]) -> str:
+    """Hash of all that a page is held to, besides its own source; and of the code that does it."""
+    here = Path(__file__)
+    ours = [here.with_name(f"{name}.py") for name in ("claims_check", "claims_page", "words")]
+    rules = [path for path in (root / LEDGER, *ours) if path.is_file()]
+    return digest(code_digest(rules), json.dumps(frozen, sort_keys=True))
 
 
 def load_chapters(root: Path, freeze: Path) -> dict[str, tuple[dict[str, Any], str]]:
@@ -297,4 +322,4 @@ def _folded(text: str) -> str:
 def _tight(formula: str) -> str:
     """TeX without the spaces that mean nothing, and without the number Quarto adds to it."""
     formula = re.sub(r"^\\[(\[]|\\[)\]]$", "", formula.strip())
-    return re.sub(r"\\tag\{[^}]*\}|\s+", "", formula)
+    return re.sub(r"\\tag\{[^}]*\}|\\qquad\([\w.]+\)$|\s+", "", formula)

@@ -58,6 +58,8 @@ class _Reader(HTMLParser):
         self.text: list[str] = []  # everything so far that is text
         self.length = 0
         self.outside = 0
+        self.drawn = 0  # inside MathML, of which only the TeX beside it is read
+        self.written = 0
         self.row: tuple[str, int, list[str]] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -68,6 +70,8 @@ class _Reader(HTMLParser):
         attributes = {name: value or "" for name, value in attrs}
         classes = attributes.get("class", "").split()
         self.outside += tag in OUTSIDE
+        self.drawn += tag == "math"
+        self.written += tag == "annotation"
         what = ""
         if "claim-formula" in classes or "data-claims" in attributes:
             what = "formula"
@@ -75,7 +79,7 @@ class _Reader(HTMLParser):
             what = "worded"
         elif "claim" in classes or "data-claim" in attributes:
             what = "claim"
-        elif tag == "span" and "math" in classes:
+        elif self._is_formula(tag, classes):
             what = "math"
         elif tag == "tr" and attributes.get("id", "").startswith("number-"):
             self.row = (attributes["id"].removeprefix("number-"), self.getpos()[0], [])
@@ -92,6 +96,8 @@ class _Reader(HTMLParser):
         while True:
             name, what, start, attributes, line = self.stack.pop()
             self.outside -= name in OUTSIDE
+            self.drawn -= name == "math"
+            self.written -= name == "annotation"
             if what:
                 self._finish(what, self._since(start), attributes, line)
             if name == tag:
@@ -102,7 +108,13 @@ class _Reader(HTMLParser):
             self.row = None
 
     def handle_data(self, data: str) -> None:
-        self._add(data)
+        if self.written or not self.drawn:
+            self._add(data)
+
+    def _is_formula(self, tag: str, classes: list[str]) -> bool:
+        """Our span around MathML, Quarto's around TeX, or MathML by itself."""
+        inside = any(what == "math" for _, what, *_ in self.stack)
+        return not inside and (tag == "math" or (tag == "span" and "math" in classes))
 
     def close(self) -> None:
         super().close()

@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from bookbuild import build as building
+from bookbuild.cli_backends import backends_command
+from bookbuild.cli_bench import bench_command
 from bookbuild.cli_machines import merge_command, plan_command, run_command
 from bookbuild.cli_shared import (
     Progress,
@@ -37,7 +39,7 @@ def _stop(*_):
     raise KeyboardInterrupt
 
 
-for command in (plan_command, run_command, merge_command, watch):
+for command in (plan_command, run_command, merge_command, watch, backends_command, bench_command):
     main.add_command(command)
 
 

@@ -32,7 +32,11 @@ from bookbuild.problems import Problem
 from bookbuild.project import FIGURE_DEFAULTS, Project
 from bookbuild.run import Failure, PieceResult, Run
 from bookbuild.source import Cell, Inline, Prose, Source
+from bookbuild.variables import kernel_environment
+from bookbuild.warm import Gone, Nursery
+from bookbuild.warm_kernel import HOLDS, NotAsAlone, forked_from, warmed
 
+__all__ = ["execute", "kernel_environment", "line_in"]
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 FRAME = re.compile(r"Cell In\[(\d+)\], line (\d+)")
 CHAINED = "During handling of the above exception|was the direct cause of the following exception"
@@ -45,11 +49,19 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class _How:
-    """How cells are run: seconds that one may take, variables of the kernel, its Python."""
+    """How cells are run: seconds that one may take, variables of the kernel, its Python.
+
+    warm: path of a chapter -> the process that its kernel is forked from; others start alone.
+    first: code that the kernel runs before the chapter. keep_going: a cell that raises does not end
+    the chapter.
+    """
 
     timeout: float
     environment: Mapping[str, str]
     python: str
+    first: str = ""
+    keep_going: bool = False
+    warm: Mapping[str, Nursery] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,6 +89,9 @@ def execute(
     environment: Mapping[str, str],
     done: Callable[[Run | Failure], None] = lambda result: None,
     python: str = sys.executable,
+    warm: Mapping[str, Nursery] | None = None,
+    first: str = "",
+    keep_going: bool = False,
 ) -> list[Run | Failure]:
     """Execute chapters, `jobs` at a time, each in its own kernel; results in the order given.
 
@@ -85,8 +100,14 @@ def execute(
         environment: variables of the kernels, complete.
         done: called with each result as soon as it is there.
         python: the interpreter of the kernels; it must have what the book is locked to.
+        first: code that each kernel runs before its chapter.
+        keep_going: run the cells after one that raised too, and tell of all that did.
+        warm: path of a chapter -> the process that its kernel is forked from, as far as there is
+            one (see bookbuild.warm).
     """
-    how = _How(timeout, environment, python)
+    if warm is None or python != sys.executable:  # what is warmed is the Python that runs this
+        warm = {}
+    how = _How(timeout, environment, python, first, keep_going, warm)
     return asyncio.run(_execute_all(project, sources, jobs, how, done))
 
 
@@ -94,9 +115,15 @@ async def _execute_all(project, sources, jobs, how, done):
     gate = asyncio.Semaphore(jobs)
 
     async def one(source: Source) -> Run | Failure:
+        nursery = how.warm.get(source.path)
+        if nursery and not await warmed(nursery):  # not at the cost of a chapter that could run
+            nursery = None
         async with gate:
             started = time.monotonic()
-            result = await _execute_one(project, source, how, started)
+            try:
+                result = await _execute_one(project, source, how, started, nursery)
+            except (NotAsAlone, Gone):
+                result = await _execute_one(project, source, how, started)
             if asyncio.current_task().cancelling():  # nbclient takes it for a kernel's death
                 raise asyncio.CancelledError
             done(result)
@@ -105,7 +132,7 @@ async def _execute_all(project, sources, jobs, how, done):
     return await asyncio.gather(*map(one, sources))
 
 
-async def _execute_one(project, source, how, started) -> Run | Failure:
+async def _execute_one(project, source, how, started, nursery=None) -> Run | Failure:
     line, what = 0, "its kernel"
 
     def failed(text: str, at: int) -> Failure:
@@ -113,25 +140,30 @@ async def _execute_one(project, source, how, started) -> Run | Failure:
         return Failure(source, (problem,), time.monotonic() - started)
 
     try:
-        async with _kernel(project, source, how) as client:
+        async with _kernel(project, source, how, nursery) as client:
             collected = _Collected()
             count = 0
-            broken = None
-            try:
-                for piece in source.pieces:
-                    if isinstance(piece, Prose):
-                        line, what = piece.line, "an inline expression"
+            broken: list[Problem] = []
+            for piece in source.pieces:
+                is_prose = isinstance(piece, Prose)
+                what = "an inline expression" if is_prose else f"cell {piece.label}"
+                line = piece.line
+                try:
+                    if is_prose:
                         collected.pieces.append(await _run_inlines(client, piece, project.root))
-                        continue
-                    count += 1
-                    line, what = piece.line, f"cell {piece.label}"
-                    await _run_cell(client, piece, count, source, project.root, collected)
-                line, what = 0, "the record of its inputs"
-            except _CellFailed as error:
-                broken = failed(f"{what}: {error}", error.line or line)
-            except UnknownOutput as error:
-                broken = failed(f"{what} {error}", line)
-            record = await _record(client, project.root, broken)
+                    else:
+                        count += 1
+                        await _run_cell(client, piece, count, source, project.root, collected)
+                except _CellFailed as error:
+                    broken.append(Problem(source.path, error.line or line, f"{what}: {error}"))
+                except UnknownOutput as error:
+                    broken.append(Problem(source.path, line, f"{what} {error}"))
+                if broken and not how.keep_going:
+                    break
+            line, what = 0, "the record of its inputs"
+            record = await _record(client, project.root, bool(broken))
+            if nursery and await _holds(client):
+                raise NotAsAlone
     except CellTimeoutError:
         return failed(f"{what} ran for more than {how.timeout:g} s and was stopped", line)
     except DeadKernelError:
@@ -141,7 +173,7 @@ async def _execute_one(project, source, how, started) -> Run | Failure:
     if broken or record["drifts"]:
         # A number that drifted may well be why a later cell raised: tell both.
         problems = [Problem(source.path, d["line"], d["message"]) for d in record["drifts"]]
-        problems += broken.problems if broken else ()
+        problems += broken
         seconds = time.monotonic() - started
         return Failure(source, tuple(problems), seconds, tuple(record["drifts"]), record)
     return Run(
@@ -160,7 +192,9 @@ class _CellFailed(Exception):
 
 
 @asynccontextmanager
-async def _kernel(project: Project, source: Source, how: _How) -> AsyncIterator[NotebookClient]:
+async def _kernel(
+    project: Project, source: Source, how: _How, nursery: Nursery | None = None
+) -> AsyncIterator[NotebookClient]:
     """A client with a running kernel in the chapter's folder; it never outlives the block."""
     folder = Path(tempfile.mkdtemp(prefix="book-kernel-"))
     path = project.root / source.path
@@ -174,6 +208,8 @@ async def _kernel(project: Project, source: Source, how: _How) -> AsyncIterator[
         transport="ipc" if os.name == "posix" and len(os.fsencode(folder)) < 80 else "tcp",
         shutdown_wait_time=2.0,
     )
+    if nursery:
+        forked_from(nursery, manager)
     client = NotebookClient(
         nbformat.v4.new_notebook(),
         km=manager,
@@ -221,6 +257,8 @@ async def _kernel(project: Project, source: Source, how: _How) -> AsyncIterator[
             "import bookbuild.kernel as _book_kernel; "
             f"_book_kernel.start({str(project.root)!r}, {figures!r})",
         )
+        if how.first:
+            await _run_hidden(client, how.first)
         yield client
     finally:
         if manager.has_kernel:
@@ -245,15 +283,24 @@ async def _reply(client: NotebookClient, message: str) -> Mapping[str, Any]:
     return reply
 
 
-async def _record(client: NotebookClient, root: Path, broken: Failure | None) -> Mapping[str, Any]:
+async def _record(client: NotebookClient, root: Path, broken: bool) -> Mapping[str, Any]:
     """What the kernel recorded; after a failure, as much of it as can still be had."""
     try:
         result = (await _expressions(client, [f"_book_kernel.finish({str(root)!r})"]))[0]
         return json.loads(ast.literal_eval(result["text/plain"]))
     except (_CellFailed, CellTimeoutError, DeadKernelError):
-        if broken is None:
+        if not broken:
             raise
         return {"drifts": []}
+
+
+async def _holds(client: NotebookClient) -> bool:
+    """Whether the chapter left a library alone that was imported ahead for it."""
+    try:
+        result = (await _expressions(client, [HOLDS]))[0]
+    except (_CellFailed, CellTimeoutError, DeadKernelError):
+        return True
+    return result["text/plain"] != "False"
 
 
 async def _expressions(
@@ -354,23 +401,3 @@ def _raised_at(cell: Cell, error: CellExecutionError) -> int:
     newest = max(number for number, _ in frames)
     line = next(line for number, line in frames if number == newest)
     return cell.code_line + line - 1
-
-
-def kernel_environment(root: Path, outer: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of a kernel: the caller's, and those of the project's `_environment` file.
-
-    The file's values win over the caller's, so that a stray PYTHONHASHSEED changes no number;
-    variables of Python itself that would bring in other code are dropped.
-    """
-    variables = {
-        key: value
-        for key, value in outer.items()
-        if key not in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "MATPLOTLIBRC")
-    }
-    path = root / "_environment"
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            key, equals, value = line.partition("=")
-            if equals and not key.lstrip().startswith("#"):
-                variables[key.strip()] = value.strip().strip('"')
-    return variables

@@ -17,8 +17,17 @@ from urllib.parse import quote, urlsplit
 
 from bookbuild.export_book import current
 from bookbuild.export_card import card
-from bookbuild.export_notebook import FOLDER, Package, as_text, notebook, package_of
+from bookbuild.export_notebook import (
+    FOLDER,
+    Package,
+    as_text,
+    made_for_all,
+    made_from,
+    notebook,
+    package_of,
+)
 from bookbuild.export_page import Page, heading_of, prepare
+from bookbuild.kept import Kept, digest
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import Chapter, Project
 from bookbuild.render_links import Book
@@ -46,13 +55,23 @@ def light_files(
     files: dict[str, bytes] = {}
     problems: list[Problem] = []
     executed = [page for page in pages if page.cells and is_executed(page)]
+    kept, common = Kept(cache / "notebooks.kept"), made_for_all(project)
     for page in executed:
+        drawn = figures.get(page.chapter.path)
         for outputs in (False, True):
-            whole, missing = notebook(
-                project, page, figures.get(page.chapter.path), freeze, outputs=outputs
-            )
-            problems += missing
-            files[notebook_path(page.chapter, outputs)] = as_text(whole).encode()
+
+            def made(page: Page = page, drawn: Path | None = drawn, outputs: bool = outputs) -> str:
+                whole, missing = notebook(project, page, drawn, freeze, outputs=outputs)
+                if missing:
+                    raise BookError(missing)
+                return as_text(whole)
+
+            key = digest(common, str(outputs), *made_from(project, page, drawn, freeze, outputs))
+            try:
+                files[notebook_path(page.chapter, outputs)] = kept.get(key, made).encode()
+            except BookError as error:
+                problems += error.problems
+    kept.save()
     package = package_of(project)
     if executed and package:
         files[f"{FOLDER}/{package.wheel}"] = wheel(project, package, cache)

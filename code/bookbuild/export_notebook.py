@@ -16,6 +16,7 @@ from typing import Any
 
 from bookbuild.export_page import Page
 from bookbuild.freeze import RESULTS
+from bookbuild.kept import code_digest, digest
 from bookbuild.pages import find_line
 from bookbuild.problems import Problem
 from bookbuild.project import Project
@@ -139,6 +140,30 @@ def notebook(
     metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     whole = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return whole, problems
+
+
+def made_for_all(project: Project) -> str:
+    """Hash of what the notebooks of all chapters are made from, and of the code that does it."""
+    here = Path(__file__)
+    named = (project.title, project.site_url, project.repo_url, sorted(project.html.items()))
+    return digest(
+        code_digest([here, here.with_name("source.py")]),
+        repr((named, package_of(project), list(_variables(project.root)))),
+    )
+
+
+def made_from(
+    project: Project, page: Page, figures: Path | None, freeze: Path, outputs: bool
+) -> Iterator[str | bytes]:
+    """What one chapter's notebook is made from besides."""
+    yield page.chapter.href
+    yield project.source(page.chapter)
+    yield json.dumps(page.cells, ensure_ascii=False)
+    yield repr(_libraries(page, freeze))
+    if outputs and figures and figures.is_dir():
+        for path in sorted(figures.iterdir()):
+            yield path.name
+            yield path.read_bytes()
 
 
 def as_text(whole: Mapping[str, Any]) -> str:

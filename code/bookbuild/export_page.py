@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ from bookbuild.source import parse
 PRINT = Path(__file__).parent / "print"
 BEFORE_CITATIONS = (
     FILTERS / "vocabulary.lua", FILTERS / "verified-numbers.lua", FILTERS / "environment-table.lua",
-    FILTERS / "how-sure.lua", FILTERS / "claims.lua", PRINT / "prepare.lua",
+    FILTERS / "how-sure.lua", FILTERS / "speed.lua", FILTERS / "backends.lua",
+    FILTERS / "claims.lua", PRINT / "prepare.lua",
     FILTERS / "sections.lua", FILTERS / "floats.lua", FILTERS / "equations.lua",
     FILTERS / "references.lua", FILTERS / "links.lua",
 )  # fmt: skip
@@ -45,14 +47,26 @@ AFTER_CITATIONS = (PRINT / "resolve.lua", PRINT / "copies.lua")
 class Page:
     """One page of the book, its references resolved.
 
-    title, blocks: pandoc's JSON, where links lead as on the site. cells: see copies.lua.
+    title, blocks: pandoc's JSON, where links lead as on the site; read from `document` where a copy
+    of the whole book needs them. cells: see copies.lua.
     """
 
     chapter: Chapter
-    title: Sequence[Mapping[str, Any]]
-    blocks: Sequence[Mapping[str, Any]]
+    document: str
     markdown: str
     cells: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def _read(self) -> Mapping[str, Any]:
+        return json.loads(self.document)
+
+    @property
+    def title(self) -> Sequence[Mapping[str, Any]]:
+        return self._read["meta"]["title"]["c"]
+
+    @property
+    def blocks(self) -> Sequence[Mapping[str, Any]]:
+        return self._read["blocks"]
 
 
 def prepare(
@@ -65,7 +79,9 @@ def prepare(
         base: address of the site, with which links of a notebook begin; "" leaves them plain.
     """
     pandoc = pandoc_path()
-    tools = _hash([tools_hash(pandoc), *map(_text, (*AFTER_CITATIONS, PRINT / "prepare.lua"))])
+    here = Path(__file__)
+    tools = [tools_hash(pandoc), *map(_text, (*AFTER_CITATIONS, PRINT / "prepare.lua", here))]
+    tools = _hash(tools)
     problems: list[Any] = []
     used: set[str] = set()
 
@@ -83,17 +99,11 @@ def prepare(
                 source = book.project.source(chapter)
                 problems.extend(locate(job, source, told) for told in done)
                 return None
-            text = done
+            text = _apart(done)
             _keep(kept, text)
-        document = json.loads(text)
-        copied = {name: document["meta"][name]["c"] for name in ("copy-markdown", "copy-cells")}
-        return Page(
-            chapter,
-            document["meta"]["title"]["c"],
-            document["blocks"],
-            copied["copy-markdown"] + "\n",
-            json.loads(copied["copy-cells"]),
-        )
+        copied, _, document = text.partition("\n")
+        copied = json.loads(copied)
+        return Page(chapter, document, copied["markdown"], copied["cells"])
 
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         pages = list(pool.map(make, book.project.chapters))
@@ -175,6 +185,16 @@ def _run(
     if done.returncode and not texts:
         texts = [f"pandoc ended with code {done.returncode} and no message"]
     return texts or done.stdout.decode()
+
+
+def _apart(document: str) -> str:
+    """The copies that pandoc's JSON carries, in a line before it: mostly they are all one needs."""
+    meta = json.loads(document)["meta"]
+    copied = {
+        "markdown": meta["copy-markdown"]["c"] + "\n",
+        "cells": json.loads(meta["copy-cells"]["c"]),
+    }
+    return f"{json.dumps(copied, ensure_ascii=False)}\n{document}"
 
 
 def _text(path: Path) -> str:

@@ -13,7 +13,8 @@ anew is found by `book verify` alone, which computes the numbers anew.
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,16 +101,24 @@ def read(folder: Path) -> Frozen | None:
     """The freeze in `folder` as it lies there, or None if there is none."""
     if not folder.is_dir():
         return None
-    found = sorted(folder.rglob("*"))
-    links = [path for path in (folder, *found) if path.is_symlink()]
-    return Frozen(
-        {
-            path.relative_to(folder).as_posix(): path.read_bytes()
-            for path in found
-            if path.is_file() and not path.is_symlink()
-        },
-        tuple(path.relative_to(folder).as_posix() for path in links),
-    )
+    files: dict[str, bytes] = {}
+    links = ["."] if folder.is_symlink() else []
+    for name, entry in _below(folder):
+        if entry.is_symlink():
+            links.append(name)
+        elif entry.is_file():
+            files[name] = Path(entry.path).read_bytes()
+    return Frozen(files, tuple(links))
+
+
+def _below(folder: Path, before: str = "") -> Iterator[tuple[str, os.DirEntry]]:
+    """Everything below a folder by its relative path, in order; what links lead to is left out."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        yield f"{before}{entry.name}", entry
+        if entry.is_dir(follow_symlinks=False):
+            yield from _below(Path(entry.path), f"{before}{entry.name}/")
 
 
 def why_unusable(frozen: Frozen | None) -> str | None:

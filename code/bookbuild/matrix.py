@@ -2,10 +2,9 @@
 
 A tolerance is only as good as its reason. Here each chapter is executed under other thread counts,
 instruction sets, BLAS kernels, hash seeds and Pythons; the spread of each number over all of them
-stands beside its tolerance. Nothing of the freeze is used or changed; a drift stops nothing.
+stands beside its tolerance.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -15,31 +14,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bookbuild.build import WORK, Plan
 from bookbuild.problems import BookError, Problem
-from bookbuild.run import Failure, Run
-from bookbuild.source import Source
+from bookbuild.recompute import Environment, recompute, with_code
 from ledger.entries import Entry
-from ledger.inputs import CODE, LOCK, Inputs, changes
+from ledger.inputs import LOCK
 from ledger.values import Value, deviation, shape
 
 SPREAD = Path("media/data/spread.json")
 # A tolerance under twice the spread may drift by chance; one over twenty times may hide a drift.
 NARROW, WIDE = 2, 20
 FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Environment:
-    """One way to run the book: variables that replace the usual ones, maybe another Python."""
-
-    name: str
-    variables: Mapping[str, str] = field(default_factory=dict)
-    python: str = sys.executable
 
 
 def threads(count: int) -> Environment:
@@ -121,81 +109,23 @@ def compute(
 ) -> dict[str, Value | str]:
     """id → value of every number, computed in `environment`; FAILED where a chapter raised.
 
-    Each chapter's values are kept below `.book` until something that it was computed from changes,
-    so a run that was stopped goes on where it was. `told` hears each chapter that ran.
+    `told` hears each chapter that was executed now.
     """
-    from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
-
-    root = plan.project.root
-    folder = root / WORK / "matrix" / _name_of(environment)
-    values: dict[str, Value | str] = {}
-    todo = []
-    for verdict in plan.verdicts:
-        if verdict.state == "plain":
-            continue
-        kept = _kept(folder, verdict.source, root)
-        if kept is None:
-            todo.append(verdict.source)
-        else:
-            values |= kept
-
-    def done(result: Run | Failure) -> None:
-        checked = result.record.get("checked", {})
-        values.update(checked)
-        if isinstance(result, Failure) and len(result.problems) > len(result.drifts):
-            # It raised: whatever it did not reach has no value here.
-            for number in _frozen_ids(plan, result.source.path):
-                values.setdefault(number, FAILED)
-        else:
-            _keep(folder, result)
-        told(result.source.path)
-
-    execute(
-        plan.project,
-        todo,
+    found = recompute(
+        plan,
+        with_code(plan),
+        environment,
+        plan.project.root / WORK / "matrix",
         jobs=jobs,
         timeout=timeout,
-        environment=kernel_environment(root) | environment.variables,
-        done=done,
-        python=environment.python,
+        told=lambda result: told(result.source.path),
     )
+    values: dict[str, Value | str] = {}
+    for path, computed in found.items():
+        values |= computed.checked
+        if computed.raised:  # whatever it did not reach has no value here
+            values = dict.fromkeys(_frozen_ids(plan, path), FAILED) | values
     return values
-
-
-def _name_of(environment: Environment) -> str:
-    text = json.dumps([environment.variables, environment.python], sort_keys=True)
-    return f"{environment.name.replace(' ', '-')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def _keep(folder: Path, result: Run | Failure) -> None:
-    record = result.record
-    ours = f"{CODE}/measured/"  # the ledger's own code compares values and makes none
-    modules = {path: digest for path, digest in record["modules"].items() if path.startswith(ours)}
-    kept = {
-        "cells": _cells(result.source),
-        "modules": modules,
-        "data": record["data"],
-        "checked": record["checked"],
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{Path(result.source.path).stem}.json"
-    path.write_text(json.dumps(kept, ensure_ascii=False), encoding="utf-8")
-
-
-def _kept(folder: Path, source: Source, root: Path) -> dict[str, Value] | None:
-    try:
-        text = (folder / f"{Path(source.path).stem}.json").read_text(encoding="utf-8")
-        record = json.loads(text)
-    except (OSError, ValueError):
-        return None
-    inputs = Inputs(modules=record["modules"], data=record["data"])
-    if record["cells"] != _cells(source) or changes(inputs, root, {}, {}):
-        return None
-    return record["checked"]
-
-
-def _cells(source: Source) -> str:
-    return hashlib.sha256("".join(cell.key for cell in source.cells).encode()).hexdigest()
 
 
 def _frozen_ids(plan: Plan, path: str) -> list[str]:

@@ -23,8 +23,9 @@ from bookbuild.source import FRONT_MATTER
 
 FILTERS = Path(__file__).parent / "filters"
 BEFORE_CITATIONS = (
-    "vocabulary", "verified-numbers", "environment-table", "how-sure", "claims", "callouts",
-    "tabsets", "sections", "floats", "equations", "cells", "tables", "references", "links",
+    "vocabulary", "verified-numbers", "environment-table", "how-sure", "speed", "backends",
+    "claims", "callouts", "tabsets", "sections", "floats", "equations", "cells", "tables",
+    "references", "links",
 )  # fmt: skip
 AFTER_CITATIONS = ("finish",)
 FRONT_YAML = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -35,7 +36,10 @@ WORDED_ID = re.compile(r"""data-(?:claim|over)=["']?([\w-]+)""")
 GENERATED = re.compile(
     r"^:{3,}.*\b(verified-numbers|verified-summary|environment-table)\b", re.MULTILINE
 )
+SHOWN_CELL = re.compile(r"::: \{#(\S+) \.cell")
+SPEED = re.compile(r"^:{3,}.*\bspeed-[a-z]+\b", re.MULTILINE)
 TRIALS = re.compile(r"^:{3,}.*\bsure-[a-z]+\b", re.MULTILINE)
+BACKENDS = re.compile(r"^:{3,}.*\bbackends-[a-z]+\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ def tools_hash(pandoc: Path) -> str:
     """Hash of what makes fragments: pandoc (by size and time), the filters, this code."""
     stat = pandoc.stat()
     here = Path(__file__)
-    files = [here, here.with_name("render_fragment.py")]
+    files = [here, *(here.with_name(f"render_{name}.py") for name in ("fragment", "formulas"))]
     files += [FILTERS / f"{name}.lua" for name in BEFORE_CITATIONS + AFTER_CITATIONS]
     return _hash([f"{stat.st_size} {stat.st_mtime_ns}".encode(), *(p.read_bytes() for p in files)])
 
@@ -165,14 +169,32 @@ def job_hash(job: Job, root: Path, freeze: Path, tools: str) -> str:
     files = [root / name for name in (*job.bibliography, *filter(None, [job.csl]))]
     if GENERATED.search(job.markdown):
         files.append(root / CONFIG)
-        for path in sorted(freeze.rglob("execute-results/*.json")):
-            parts += [path.relative_to(freeze).as_posix().encode(), path.read_bytes()]
+        parts += _frozen_facts(freeze)
     if TRIALS.search(job.markdown):
         names = ("media/data/mutation.json", "media/data/spread.json", "tests/faults.toml")
         read = [*(root / name for name in names), *sorted((root / "code/measured").rglob("*.py"))]
         files += [path for path in read if path.is_file()]
+    if SPEED.search(job.markdown):
+        files += [path for path in (root / "media/data/bench.json",) if path.is_file()]
+    if BACKENDS.search(job.markdown):
+        read = [root / "media/data/backends.json", root / "ledger.toml"]
+        read += sorted((root / "code/measured").rglob("*.py"))
+        files += [path for path in read if path.is_file()]
     parts += _numbers_in_words(job.markdown, freeze)
     return _hash([*parts, *(path.read_bytes() for path in files)])
+
+
+def _frozen_facts(freeze: Path) -> Iterator[bytes]:
+    """What the generated tables tell of the freezes: nothing of it moves when prose does."""
+    for path in sorted(freeze.rglob("execute-results/numbers.json")):
+        numbers, inputs = json.loads(path.read_bytes()), path.with_name("inputs.json")
+        told = {key: value for key, value in numbers.items() if key not in ("freeze", "said")}
+        ran = json.loads(inputs.read_bytes()) if inputs.is_file() else {}
+        told["ran"] = [ran.get("libraries"), ran.get("python")]
+        html = path.with_name("html.json")
+        shown = html.read_text(encoding="utf-8") if html.is_file() else ""
+        told["cells"] = SHOWN_CELL.findall(shown)  # numbers link to them
+        yield json.dumps([path.relative_to(freeze).as_posix(), told], sort_keys=True).encode()
 
 
 def _numbers_in_words(markdown: str, freeze: Path) -> Iterator[bytes]:
@@ -199,7 +221,7 @@ def _hash(parts: Iterable[bytes]) -> str:
 def run_pandoc(pandoc: Path, root: Path, freeze: Path, job: Job) -> str:
     """The page's HTML with its index. Raises PandocError for what pandoc or a filter refuses."""
     command = [
-        str(pandoc), f"--data-dir={FILTERS}", "--from=markdown", "--to=html5", "--katex",
+        str(pandoc), f"--data-dir={FILTERS}", "--from=markdown", "--to=html5", "--mathml",
         "--section-divs", "--wrap=none",
     ]  # fmt: skip
     command += [f"--metadata={key}={value}" for key, value in job.metadata]

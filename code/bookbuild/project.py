@@ -50,7 +50,7 @@ class Chapter:
 
     @property
     def href(self) -> str:
-        return str(Path(self.path).with_suffix(".html"))
+        return f"{self.path.removesuffix('.qmd')}.html"
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,12 @@ def load_project(root: Path) -> Project:
         for c in chapters
         if not (root / c.path).is_file()
     ]
-    problems += [
-        Problem(CONFIG, _line(text, c.path), f"two chapters are called {c.name}; rename one")
-        for i, c in enumerate(chapters)
-        if c.name in {other.name for other in chapters[:i]}
-    ]
+    called: set[str] = set()
+    for chapter in chapters:
+        if chapter.name in called:
+            said = f"two chapters are called {chapter.name}; rename one"
+            problems.append(Problem(CONFIG, _line(text, chapter.path), said))
+        called.add(chapter.name)
     folders = {c.path.removesuffix(".qmd") for c in chapters}
     problems += [
         Problem(CONFIG, _line(text, c.path), f"{c.path} lies in the freeze of {folder}.qmd")

@@ -24,7 +24,7 @@ from bookbuild.worded import check_words
 from ledger.entries import LEDGER, Entry
 
 NOTE = "read.json"  # in the work folder
-ASSETS = ("site", "katex")  # below media: signs of the pages, no diagrams
+ASSETS = ("site",)  # below media: signs of the pages, no diagrams
 # What can stand between digits: a point that was spelled as an entity has left word joiners.
 POINT = "\u2060*[.．٫]\u2060*"
 THOUSAND = "(?:,|[ \u00a0\u2009\u202f\u2007’'])\u2060*"

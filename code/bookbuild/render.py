@@ -84,7 +84,7 @@ def render_site(
         jobs: how many pandoc processes may run at a time.
         freeze: what the generated tables are made from; the project's `_freeze` by default.
         templates: folder with `page.html.j2`.
-        media: folder with the site's own assets, `site` and `katex`.
+        media: folder with the site's own assets, `site`.
 
     Raises:
         BookError: with all that is wrong on all pages. Nothing is written then.
@@ -107,7 +107,7 @@ def render_site(
     for target, html in pages(book, templates, taken):
         framed_html = framed(html, partial(picture_size, files, target))
         _place(output, target).write_text(framed_html, encoding="utf-8", newline="\n")
-    for target, script in finding_scripts(book):
+    for target, script in finding_scripts(book, cache.parent):
         _place(output, target).write_text(script, encoding="utf-8", newline="\n")
     forget_fragments(cache, keys.values())
     paths = [chapter.path for chapter in project.chapters]

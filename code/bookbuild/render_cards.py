@@ -29,9 +29,13 @@ def cards_script(pages: Mapping[str, tuple[str, str, str, str]]) -> str:
     """The script. `pages`: path in the site -> its number, title, title's id, and HTML."""
     trees = {path: parse_tree(body) for path, (*_, body) in pages.items()}
     linked = {link for path, tree in trees.items() for link in links_of(path, tree)}
+    wanted: dict[str, set[str]] = {}
+    for link in linked:
+        page, _, anchor = link.partition("#")
+        wanted.setdefault(page, set()).add(anchor)
     cards = {}
     for path, (number, title, title_id, _) in pages.items():
-        here = {link.partition("#")[2] for link in linked if link.partition("#")[0] == path}
+        here = wanted.get(path, set())
         for key, kind, html in _cards_of(path, trees[path], here - {"", title_id}):
             cards[key] = [kind, html]
         for anchor in sorted(here & {"", title_id}):
@@ -187,6 +191,8 @@ def clean(path: str, node: Node | str) -> str:
     """HTML for a preview: no ids, styles or scripts, and addresses as seen from the site's root."""
     if isinstance(node, str):
         return html_of(node)
+    if node.tag == "math":
+        return node.html()
     inside = "".join(clean(path, child) for child in node.children)
     if node.tag not in KEPT or _is_plain(node):
         return "" if {"anchor-link", "footnote-ref"} & set(node.classes) else inside

@@ -10,7 +10,7 @@ from bookbuild.problems import Problem
 from bookbuild.project import CONFIG, Chapter, Project
 from bookbuild.render_links import Book, path_of
 
-ASSETS = ("site", "katex")
+ASSETS = ("site",)
 
 
 def collect_files(

@@ -9,7 +9,10 @@ from dataclasses import asdict, dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
+from bookbuild.render_formulas import set_formulas
+
 INDEX = re.compile(r'\n?<script type="application/json" id="book-index">(.*?)</script>', re.DOTALL)
+SHOWN = {"title", "references", "html"}  # of the index: pieces of HTML
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ def parse_fragment(html: str) -> Fragment:
     if not found:
         raise ValueError("pandoc's output has no index; finish.lua did not run")
     index = json.loads(found.group(1))
-    body = (html[: found.start()] + html[found.end() :]).strip() + "\n"
+    body = set_formulas(html[: found.start()] + html[found.end() :]).strip() + "\n"
+    for part in (index, *index["headings"]):
+        part.update({key: set_formulas(part[key]) for key in SHOWN & part.keys()})
     scan = _Scan()
     scan.feed(index["title"])
     scan.feed(body)

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path, PurePosixPath
+from posixpath import dirname
 from typing import Any
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bookbuild.export_files import TakeAway
@@ -19,7 +20,8 @@ from bookbuild.render_head import head_of
 from bookbuild.render_links import Book, link_of, resolve_marks
 
 CITATION_LINK = re.compile(r'href="#(ref-[^"]+)"(?= role="doc-biblioref")')
-TEMPLATE = "page.html.j2"
+TEMPLATE, LIST = "page.html.j2", "chapter-list.html.j2"
+CHAPTERS = Markup("<!--chapters-->")
 MISSING = "404.html"
 POLICY = "<!--policy-->"  # where the template wants what the finished page decides
 
@@ -27,16 +29,62 @@ POLICY = "<!--policy-->"  # where the template wants what the finished page deci
 def pages(book: Book, templates: Path, taken: TakeAway) -> Iterator[tuple[str, str]]:
     """Path in the site and HTML of every page, and of the one for addresses that lead nowhere."""
     environment = Environment(
-        loader=FileSystemLoader(templates),
+        loader=FileSystemLoader([templates, Path(__file__).parent / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
     template = environment.get_template(TEMPLATE)
+    listing = environment.get_template(LIST)
+    lists = ChapterLists(book, listing)
     for position, chapter in enumerate(book.project.chapters):
         context = page_context(book, position) | sharing(book, chapter, taken)
-        yield chapter.href, with_policy(template.render(context))
-    yield MISSING, with_policy(template.render(missing_context(book)))
+        context["sidebar"] = listed(book, chapter)
+        yield chapter.href, whole_page(template, context, lists.of(position))
+    context = missing_context(book) | {"sidebar": missing_list(book)}
+    shown = listing.render(items=missing_list(book))
+    yield MISSING, whole_page(template, context, shown)
+
+
+class ChapterLists:
+    """The list of chapters that stands on every page, made once for each folder of pages.
+
+    On each page it has as many items as there are pages: to make it anew for each would take, in a
+    long book, longer than all else. Only the item of the page itself differs within a folder.
+    """
+
+    def __init__(self, book: Book, listing: Template):
+        self.book, self.listing = book, listing
+        self._of_folder: dict[str, list[str]] = {}
+        self._places: list[int] = []  # of the pages among the items; the others are headings
+
+    def of(self, position: int) -> str:
+        chapter = self.book.project.chapters[position]
+        folder = dirname(chapter.href)
+        if folder not in self._of_folder:
+            items = sidebar(self.book, chapter)
+            self._places = [at for at, one in enumerate(items) if one["kind"] == "chapter"]
+            # Its own link is without the folder, as all others of this folder's pages are.
+            self._of_folder[folder] = [
+                self.listing.render(items=[item | {"current": False}]) for item in items
+            ]
+        parts, at = self._of_folder[folder], self._places[position]
+        own = {
+            "kind": "chapter",
+            "title": title_of(self.book, chapter),
+            "number": chapter.number,
+            "href": PurePosixPath(chapter.href).name,
+            "current": True,
+        }
+        return "".join([*parts[:at], self.listing.render(items=[own]), *parts[at + 1 :]])
+
+
+def whole_page(template: Template, context: dict[str, Any], chapter_list: str) -> str:
+    """A page; its list of chapters is put in at the end, past what looks at every tag."""
+    if "style" in chapter_list.lower():  # perhaps an attribute of a title
+        return with_policy(template.render(context | {"chapter_list": Markup(chapter_list)}))
+    html = with_policy(template.render(context | {"chapter_list": CHAPTERS}))
+    return html.replace(CHAPTERS, chapter_list, 1)
 
 
 def with_policy(html: str) -> str:
@@ -66,9 +114,6 @@ def missing_context(book: Book) -> dict[str, Any]:
     """
     root = urlsplit(book.project.site_url).path
     context = page_context(book, 0)
-    for item in context["sidebar"]:
-        if item["href"]:
-            item["href"], item["current"] = root + item["href"], False
     text = (
         f'<p>The address leads to no page of this book. Perhaps it was renamed. <a href="{root}'
         'index.html">Begin at the beginning</a>, take a chapter from the list, or search: '
@@ -82,6 +127,14 @@ def missing_context(book: Book) -> dict[str, Any]:
     nothing = {"prev": None, "next": None, "offers": (), "canonical": "", "card": ""}
     css = [root + path for path in style_sheets(book.project)]
     return context | nothing | {"root": root, "css": css, "head": Markup("")}
+
+
+def missing_list(book: Book) -> list[dict[str, Any]]:
+    root = urlsplit(book.project.site_url).path
+    return [
+        item | {"href": item["href"] and root + item["href"], "current": False}
+        for item in sidebar(book, book.project.chapters[0])
+    ]
 
 
 def page_context(book: Book, position: int) -> dict[str, Any]:
@@ -114,7 +167,6 @@ def page_context(book: Book, position: int) -> dict[str, Any]:
             "description": fragment.description,
             "has_math": fragment.has_math,
         },
-        "sidebar": sidebar(book, chapter),
         "prev": neighbour(book, position, -1),
         "next": neighbour(book, position, +1),
         "root": root,
@@ -171,6 +223,11 @@ def contents(book: Book, chapter: Chapter) -> list[dict[str, Any]]:
         (open_items[-1]["children"] if open_items else top).append(item)
         open_items.append(item)
     return top
+
+
+def listed(book: Book, current: Chapter) -> Iterator[dict[str, Any]]:
+    """The same, made only if a template lists the chapters by itself."""
+    yield from sidebar(book, current)
 
 
 def sidebar(book: Book, current: Chapter) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-from bookbuild.render_tree import Node, parse_tree
+from bookbuild.render_tree import Node, parse_tree, said
 
 FILE = "media/site/search-index.js"
 HEADINGS = {"h2", "h3", "h4", "h5", "h6"}
@@ -57,11 +57,11 @@ class Section:
 
 def search_script(pages: Mapping[str, tuple[str, str, str]]) -> str:
     """The script with the index. `pages`: path in the site -> number, title, HTML of its body."""
-    names = list(pages)
+    places = {path: place for place, path in enumerate(pages)}
     sections = []
     for path, (number, title, body) in pages.items():
         for section in sections_of(path, number, title, body):
-            row = asdict(section) | {"page": names.index(path)}
+            row = asdict(section) | {"page": places[path]}
             sections.append(list(row.values()))
     index = {
         "pages": [[path, number, title] for path, (number, title, _) in pages.items()],
@@ -167,9 +167,7 @@ def _captions(output: Node) -> str:
 
 def child_text(node: Node) -> str:
     """All text in an element, unchanged."""
-    return "".join(
-        child if isinstance(child, str) else child_text(child) for child in node.children
-    )
+    return "".join(child if isinstance(child, str) else child_text(child) for child in said(node))
 
 
 def plain_text(node: Node | str) -> str:

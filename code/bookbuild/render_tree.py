@@ -59,8 +59,15 @@ def html_of(child: Node | str) -> str:
     return child.html() if isinstance(child, Node) else escape(child, quote=False)
 
 
+def said(node: Node) -> list[Node | str]:
+    """The children that are read: of a formula its TeX, which stands beside what is drawn."""
+    if node.tag == "semantics":
+        return [child for child in node.children if isinstance(child, Node)][-1:]
+    return node.children
+
+
 def _pieces(node: Node) -> Iterator[str]:
-    for child in node.children:
+    for child in said(node):
         if isinstance(child, str):
             yield child
         elif child.tag in BLOCKS:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -56,9 +57,11 @@ def note_built(project: Project, work: Path, key: str) -> None:
 
 
 def _listing(project: Project) -> dict[str, list[int]]:
-    site = project.root / project.output_dir
-    return {
-        path.relative_to(site).as_posix(): [stat.st_size, stat.st_mtime_ns]
-        for path in sorted(site.rglob("*"))
-        if path.is_file() and (stat := path.stat())
-    }
+    site = str(project.root / project.output_dir)
+    found = {}
+    for folder, _, names in os.walk(site):
+        for name in names:
+            stat = os.stat(f"{folder}{os.sep}{name}")  # noqa: PTH116 (called for every file)
+            path = f"{folder[len(site) :]}{os.sep}{name}"[1:]
+            found[path.replace(os.sep, "/")] = [stat.st_size, stat.st_mtime_ns]
+    return found

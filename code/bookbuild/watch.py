@@ -33,7 +33,6 @@ for one in metadata.distributions():  # the first of a name is the one that is i
     found.setdefault(one.metadata["Name"], one.version)
 print(json.dumps(found))
 """
-# Where Python looks for what is not its own.
 PLACES = """
 import json, sys, sysconfig
 own = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
@@ -188,16 +187,21 @@ def with_one_library(folder: Path, library: str, python: str, locked: str) -> st
         except OSError:
             if Path(source).is_file():
                 shutil.copy2(source, place)
-    return interpreter(folder / "environment", [str(overlay), *_ask(locked, PLACES)], locked)
+    return interpreter(folder / "environment", [str(overlay), *places(locked)], locked)
 
 
-def interpreter(folder: Path, places: Sequence[str], python: str) -> str:
-    """A Python that looks in `places`, in this order, and nowhere else besides its own library."""
+def places(python: str) -> list[str]:
+    """Where a Python looks for what is not its own."""
+    return _ask(python, PLACES)
+
+
+def interpreter(folder: Path, libraries: Sequence[str], python: str) -> str:
+    """A Python that looks in `libraries`, in this order, and else only in its own library."""
     subprocess.run(
         [python, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True
     )
     (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "places.pth").write_text("".join(f"{place}\n" for place in places))
+    (packages / "places.pth").write_text("".join(f"{place}\n" for place in libraries))
     return str(folder / "bin" / "python")
 
 

@@ -15,7 +15,9 @@ from ledger.values import Value, is_value, is_whole, show
 
 LEDGER = "ledger.toml"
 TEXTS = ("statement", "reason", "source")
-FIELDS = {*TEXTS, "value", "tolerance", "format", "unit", "accepted"}
+FIELDS = {*TEXTS, "value", "tolerance", "format", "unit", "accepted", "tied"}
+# Tables of reasons, not of entries: why prose may type a number, why an entry is tied.
+CONSTANTS, TIED = "constants", "tied"
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 # Printed inside a Markdown attribute, which may stand in a pipe table or in a formula.
 UNSAFE = re.compile(r'["`$|\\\n]')
@@ -27,7 +29,11 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """One verified number: what it states, what it must be, how far it may stray, and why."""
+    """One verified number: what it states, what it must be, how far it may stray, and why.
+
+    tied: why only TensorFlow gives the value, and JAX or PyTorch another: a name of the table
+        [tied]; else empty.
+    """
 
     id: str
     statement: str
@@ -38,6 +44,7 @@ class Entry:
     format: str = ""
     unit: str = ""
     accepted: tuple[str, ...] = ()
+    tied: str = ""
 
     def show(self, value: Value) -> str:
         """`value` as the book prints it: in this entry's format, with its unit."""
@@ -48,8 +55,12 @@ class Entry:
         return "exact" if self.tolerance == 0 else f"± {self.tolerance:g}"
 
     def digest(self) -> str:
-        """A hash of all that a page can show of the entry."""
-        values = {name.name: getattr(self, name.name) for name in fields(self)}
+        """A hash of all that a page can show of the entry.
+
+        Not of `tied`: what other backends give changes nothing on the page.
+        """
+        names = [field.name for field in fields(self) if field.name != "tied"]
+        values = {name: getattr(self, name) for name in names}
         text = json.dumps(values, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -68,11 +79,12 @@ def load_ledger(path: Path) -> dict[str, Entry]:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found.group(1)) if found else len(text.splitlines())
         raise LedgerError(f"{path.name}:{line}: is not TOML: {error}") from None
-    _constants(path.name, text, tables)
+    _reasons(path.name, text, tables, CONSTANTS)
+    ties = _reasons(path.name, text, tables, TIED)
     wrong = [
         f"{path.name}:{line_of(text, id)}: [{id}] {problem}"
         for id, table in tables.items()
-        for problem in _problems(id, table)
+        for problem in _problems(id, table, ties)
     ]
     if wrong:
         raise LedgerError("\n".join(wrong))
@@ -81,11 +93,20 @@ def load_ledger(path: Path) -> dict[str, Entry]:
 
 def load_constants(path: Path) -> dict[str, str]:
     """Numbers that prose may type, with the reasons: the table [constants] of the ledger."""
+    return _load_reasons(path, CONSTANTS)
+
+
+def load_ties(path: Path) -> dict[str, str]:
+    """Why entries are tied to TensorFlow, by the names that they give: the table [tied]."""
+    return _load_reasons(path, TIED)
+
+
+def _load_reasons(path: Path, table: str) -> dict[str, str]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    return _constants(path.name, text, dict(_parsed(text)))
+    return _reasons(path.name, text, dict(_parsed(text)), table)
 
 
 @lru_cache(maxsize=1)
@@ -94,13 +115,13 @@ def _parsed(text: str) -> Mapping[str, Any]:
     return tomllib.loads(text)
 
 
-def _constants(name: str, text: str, tables: dict[str, Any]) -> dict[str, str]:
-    """Take [constants] out of `tables` and return it."""
-    found = tables.pop("constants", {})
-    for number, reason in found.items():
+def _reasons(name: str, text: str, tables: dict[str, Any], table: str) -> dict[str, str]:
+    """Take a table of reasons out of `tables` and return it."""
+    found = tables.pop(table, {})
+    for key, reason in found.items():
         if not isinstance(reason, str) or not reason.strip():
-            line = line_of(text, "constants")
-            raise LedgerError(f"{name}:{line}: [constants] {number} needs a reason")
+            line = line_of(text, table)
+            raise LedgerError(f"{name}:{line}: [{table}] {key} needs a reason")
     return found
 
 
@@ -115,7 +136,7 @@ def _entry(id: str, table: Mapping[str, Any]) -> Entry:
     return Entry(id=id, accepted=tuple(table.get("accepted", ())), **fields)
 
 
-def _problems(id: str, table: Any) -> list[str]:
+def _problems(id: str, table: Any, ties: Mapping[str, str]) -> list[str]:
     if not isinstance(table, Mapping):
         return ["must be a table: [id] on a line of its own, then its fields"]
     found = []
@@ -138,6 +159,9 @@ def _problems(id: str, table: Any) -> list[str]:
         for key in ("format", "unit")
         if not isinstance(table.get(key, ""), str)
     ]
+    if "tied" in table and table["tied"] not in list(ties):
+        known = ", ".join(ties) or "nothing yet"
+        found.append(f"tied must name a reason of the table [{TIED}], which has {known}")
     accepted = table.get("accepted", [])
     if not isinstance(accepted, list) or not all(isinstance(note, str) for note in accepted):
         found.append("accepted must be a list of texts; it is written by book accept")

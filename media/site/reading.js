@@ -4,7 +4,7 @@
 (() => {
   "use strict";
 
-  const { element, all, announce, copy, root, drawFormulas } = window.bookPage;
+  const { element, all, announce, copy, root } = window.bookPage;
   const page = document.documentElement;
   const main = document.querySelector("main");
 
@@ -155,7 +155,6 @@
         if (!/^[a-z]+:/i.test(address)) part.setAttribute(name, root + address);
       }
     }
-    await drawFormulas(holder.content);
     return { kind: found[0], nodes: [...holder.content.children] };
   }
 

@@ -1,5 +1,5 @@
-// The pages' behaviour. Every page reads well without it; it adds formulas, copy buttons, the drawer,
-// tabs and the theme button. reading.js builds upon it. A plain script: it must run from file://.
+// The pages' behaviour. Every page reads well without it; it adds copy buttons, the drawer, tabs and the
+// theme button. reading.js builds upon it. A plain script: it must run from file://.
 (() => {
   "use strict";
 
@@ -89,69 +89,16 @@
     if (current && !narrow.matches) drawer.scrollTop = current.offsetTop - drawer.clientHeight / 2;
   }
 
-  // ---- Formulas ----
-
-  let katexLoading = null;
-
-  // Asked for by the first formula that the reader comes near: no page waits for it to show its text.
-  function loadKatex() {
-    const add = (tag, attributes) =>
-      new Promise((resolve, reject) => {
-        const part = element(tag, attributes);
-        part.addEventListener("load", resolve);
-        part.addEventListener("error", () => reject(new Error(`${part.src || part.href} did not load`)));
-        document.head.append(part);
-      });
-    katexLoading ??= Promise.all([
-      add("link", { rel: "stylesheet", href: `${root}media/katex/katex.min.css` }),
-      add("script", { src: `${root}media/katex/katex.min.js` }),
-    ]);
-    return katexLoading;
-  }
-
-  function drawFormula(formula) {
-    if (formula.matches(".drawn, .math-error")) return;
-    const displayMode = formula.classList.contains("display");
-    const tex = formula.textContent.trim().replace(/^\\[[(]|\\[\])]$/g, "");
-    try {
-      window.katex.render(tex, formula, { displayMode, throwOnError: true, strict: "error" });
-      formula.classList.add("drawn");
-    } catch (error) {
-      formula.classList.add("math-error");
-      console.error(`formula not drawn: ${tex}: ${error.message}`);
-    }
-  }
-
-  // At once where KaTeX is there, else as soon as it is.
-  async function drawFormulas(within = document) {
-    await draw(all(".math", within));
-  }
-
-  async function draw(formulas) {
-    if (!formulas.length) return;
-    try {
-      if (document.readyState !== "complete") await new Promise((then) => addEventListener("load", then));
-      if (!window.katex) await loadKatex();
-    } catch (error) {
-      console.error(error.message);
-      return;
-    }
-    formulas.forEach(drawFormula);
-    fitWideParts(formulas);
-  }
-
   // ---- What is too wide scrolls inside itself, and then takes the focus ----
 
   const WIDE_PARTS = "main :is(pre, .table-responsive, .math.display)";
 
   // All is read before anything is written, so that the browser lays out the page once.
   function fitWideParts(parts) {
-    const inline = parts.filter((part) => part.matches(".math.inline.drawn"));
-    for (const formula of inline) formula.classList.remove("wide");
+    const inline = parts.filter((part) => part.matches(".math.inline"));
     const tooWide = inline.map((formula) => {
       const room = formula.closest("p, li, td, th, dd, figcaption, caption, h1, h2, h3, h4") || main;
-      const drawn = formula.querySelector(".katex-html");
-      return [...drawn.children].some((piece) => piece.offsetWidth > room.clientWidth);
+      return formula.firstElementChild.getBoundingClientRect().width > room.clientWidth;
     });
     inline.forEach((formula, i) => formula.classList.toggle("wide", tooWide[i]));
     const scrolling = parts.filter((part) => part.matches(`${WIDE_PARTS}, .math.wide`));
@@ -160,9 +107,10 @@
       if (scrolls[i]) part.tabIndex = 0;
       else part.removeAttribute("tabindex");
     });
+    for (const formula of inline) if (!formula.matches(".wide")) formula.removeAttribute("tabindex");
   }
 
-  // Formulas are drawn and wide parts measured when the reader comes within a screen of them.
+  // Wide parts are measured when the reader comes within a screen of them.
   function watchParts() {
     const near = new Set();
     const watch = new IntersectionObserver(
@@ -173,7 +121,6 @@
           if (isIntersecting) near.add(target);
           else near.delete(target);
         }
-        draw(come.filter((part) => part.matches(".math:not(.drawn)")));
         fitWideParts(come);
       },
       { rootMargin: "100% 0px" }
@@ -184,18 +131,16 @@
     document.fonts.addEventListener("loadingdone", again);
   }
 
-  // The others follow in idle moments, once the reader stirs or has read a while: paper and the page's
-  // search need all formulas, and who walks by keyboard needs to know what scrolls.
+  // The others follow in idle moments, once the reader stirs or has read a while: the page's search
+  // finds what is laid out, and who walks by keyboard needs to know what scrolls.
   function finishParts() {
-    const formulas = all("main .math");
     const sections = all("main > section.level2");
-    const parts = all(WIDE_PARTS);
+    const parts = all(`${WIDE_PARTS}, main .math.inline`);
     const idle = window.requestIdleCallback || ((then) => setTimeout(then, 50));
-    const some = async () => {
-      if (formulas.length) await draw(formulas.splice(0, 4));
-      else if (sections.length) sections.shift().classList.add("laid-out");
+    const some = () => {
+      if (sections.length) sections.shift().classList.add("laid-out");
       else fitWideParts(parts.splice(0, 8));
-      if (formulas.length || sections.length || parts.length) idle(some);
+      if (sections.length || parts.length) idle(some);
       else page.dataset.finished = "";
     };
     const signs = ["scroll", "pointermove", "pointerdown", "keydown", "beforeprint"];
@@ -354,6 +299,7 @@
   function showTarget() {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
+    page.classList.add("whole");
     for (let part = target; part; part = part.parentElement) {
       if (part.matches("details")) part.open = true;
       if (part.matches(".tab-pane[hidden]")) {
@@ -377,7 +323,7 @@
     });
   }
 
-  window.bookPage = { element, all, announce, copy, root, drawFormulas };
+  window.bookPage = { element, all, announce, copy, root };
 
   watchParts();
   finishParts();

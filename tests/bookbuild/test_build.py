@@ -47,6 +47,7 @@ def messages(caught) -> list[str]:
 def leftovers(root: Path) -> set[str]:
     """Unfinished work below .book."""
     known = {"lock", "drifts.json", "drift-report.txt", "read.json", "site.json", "kept", "pages"}
+    known |= {"took.json", "claims.json", "finding.json", "copies"}
     return {path.name for path in (root / ".book").iterdir()} - known
 
 

@@ -49,16 +49,20 @@ def test_a_filter_gives_the_expected_html_and_assigns_no_global(source, tmp_path
     assert html.strip().replace("\u00a0", "&nbsp;") == expected.strip()
 
 
-@pytest.mark.parametrize("name", ["verified-numbers", "environment-table", "how-sure", "finish"])
+@pytest.mark.parametrize(
+    "name", ["verified-numbers", "environment-table", "how-sure", "speed", "backends", "finish"]
+)
 def test_the_other_filters_assign_no_global_either(name, tmp_path):
     assert {path.stem for path in PAIRS.glob("*.md")} == {*NAMES} - {
         "verified-numbers",
         "environment-table",
         "how-sure",
+        "speed",
+        "backends",
         "finish",
     }
     markdown = "# Title\n\n::: {.verified-numbers}\n:::\n\n::: {.environment-table}\n:::\n"
-    markdown += "\n::: {.sure-summary}\n:::\n"
+    markdown += "\n::: {.sure-summary}\n:::\n\n::: {.backends-table}\n:::\n"
     pandoc(
         f"---\ntitle: T\n---\n\n{markdown}",
         strict(name, tmp_path),

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from bookbuild import matrix
 from bookbuild.build import plan
-from bookbuild.matrix import FAILED, Environment, compute, differing, flag, spread, summary, table
+from bookbuild.matrix import FAILED, compute, differing, flag, spread, summary, table
 from bookbuild.project import load_project
+from bookbuild.recompute import Environment
 from ledger.entries import load_ledger
 
 NUMBERS = st.floats(-1e6, 1e6)

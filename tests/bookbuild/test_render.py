@@ -38,7 +38,10 @@ class Made:
         return BeautifulSoup((self.site / href).read_text(encoding="utf-8"), "lxml")
 
     def text(self, href, selector="main"):
-        found = " ".join(self.page(href).select_one(selector).get_text().split())
+        page = self.page(href)
+        for source in page.select("annotation"):
+            source.decompose()
+        found = " ".join(page.select_one(selector).get_text().split())
         return found.replace("\u00a0", " ")
 
 
@@ -46,11 +49,10 @@ class Made:
 def make(tmp_path):
     """Write a book of the given pages and other files, render it with a bare template."""
     templates, media = tmp_path / "templates", tmp_path / "own-media"
-    for folder in (templates, media / "site", media / "katex"):
+    for folder in (templates, media / "site"):
         folder.mkdir(parents=True)
     (templates / "page.html.j2").write_text(TEMPLATE)
     (media / "site/site.css").write_text("body {}")
-    (media / "katex/katex.min.js").write_text("// katex")
 
     def build(pages, files=(), config="", appendices=(), figures=None):
         root = tmp_path / "book"
@@ -276,7 +278,6 @@ def test_resources_and_assets_are_copied_and_hidden_files_are_not(make):
         "index.html",
         "index.md",
         "llms.txt",
-        "media/katex/katex.min.js",
         "media/site/cards.js",
         "media/site/search-index.js",
         "media/site/site.css",
@@ -311,12 +312,12 @@ def test_missing_assets_styles_filters_and_bibliography_are_named(make, tmp_path
         "_quarto.yml:8: lists the filter odd.lua, which this build does not run"
     )
     assert len(found) == 2
-    (tmp_path / "own-media/katex/katex.min.js").unlink()
-    (tmp_path / "own-media/katex").rmdir()
+    (tmp_path / "own-media/site/site.css").unlink()
+    (tmp_path / "own-media/site").rmdir()
     found = refusals(make, {"index.qmd": "# A\n"}, (), "format:\n  html:\n    css: none.css\n")
     assert found == [
         "_quarto.yml:9: none.css is not there",
-        "media/katex: is missing beside the code of this build; every page needs it",
+        "media/site: is missing beside the code of this build; every page needs it",
     ]
 
 

@@ -82,7 +82,6 @@ def test_figures_and_images_lie_where_the_pages_name_them(site):
         assert re.sub(rb"\n<style>[^<]*</style>", b"", picture, count=1) == figure.read_bytes()
     assert made["media/dot.svg"] == (REFERENCE / "project/media/dot.svg").read_bytes()
     assert "media/site/site.css" in made
-    assert "media/katex/katex.min.js" in made
 
 
 def test_the_same_bytes_from_another_folder_hash_seed_and_number_of_jobs(site, tmp_path):

@@ -175,3 +175,34 @@ def test_a_long_text_is_cut_at_a_word_and_never_inside_a_formula():
 def test_what_has_no_preview_has_none():
     tree = parse_tree('<p id="other">x</p>')
     assert card_of("a.html", tree.children[0], tree) is None
+
+
+def test_what_a_page_keeps_for_the_scripts_is_what_all_pages_together_would_give(tmp_path):
+    from types import SimpleNamespace
+
+    from bookbuild.render_cards import FILE as CARDS
+    from bookbuild.render_finding import NOTE, finding_scripts
+    from bookbuild.render_search import FILE as INDEX
+
+    def book(text):
+        bodies = {
+            "a.html": f'<p>{text} <a href="b.html#fig-x">there</a> <a href="b.html">b</a></p>',
+            "b.html": '<section id="sec-b"><h2>B</h2><p>In b.</p><figure id="fig-x">'
+            '<img src="x.svg" alt="An x"><figcaption>An x</figcaption></figure></section>',
+        }
+        chapters = [SimpleNamespace(path=f"{p[0]}.qmd", href=p, number="1") for p in bodies]
+        fragments = {
+            one.path: SimpleNamespace(body=bodies[one.href], text="T", id="sec-t", references="")
+            for one in chapters
+        }
+        project = SimpleNamespace(chapters=chapters)
+        book = SimpleNamespace(project=project, fragments=fragments, references=None, targets={})
+        index = search_script({p: ("1", "T", body) for p, body in bodies.items()})
+        cards = cards_script({p: ("1", "T", "sec-t", body) for p, body in bodies.items()})
+        return book, {INDEX: index, CARDS: cards}
+
+    for text in ("One.", "Two.", "One."):
+        made, whole = book(text)
+        assert dict(finding_scripts(made, tmp_path)) == whole
+        assert dict(finding_scripts(made)) == whole
+    assert (tmp_path / NOTE).is_file()

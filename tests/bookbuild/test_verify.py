@@ -15,7 +15,9 @@ def verified(root):
     return verify(plan(load_project(root)), jobs=2, timeout=60, listener=Listener())
 
 
-def test_a_good_freeze_is_found_identical_and_nothing_is_written(executed, books):
+def test_a_good_freeze_is_found_identical_and_nothing_is_written(executed, books, monkeypatch):
+    # The freeze came from forked kernels; what it is compared with does not.
+    monkeypatch.setattr("bookbuild.warm.nurseries", None)
     before = books.contents(executed)
     found = verified(executed)
     assert summary(found) == {"chapters": 2, "numbers": 2, "identical": 2, "problems": 0}

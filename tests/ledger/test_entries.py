@@ -3,7 +3,7 @@
 import pytest
 
 from ledger import LedgerError, load_ledger
-from ledger.entries import line_of
+from ledger.entries import line_of, load_ties
 
 GOOD = """\
 # A comment.
@@ -139,3 +139,39 @@ def test_all_wrong_entries_are_told_at_once(ledger):
 
 def test_line_of_an_entry_is_not_that_of_a_longer_id():
     assert line_of("[a-b]\n[a]\n", "a") == 2
+
+
+TIES = '\n[tied]\ndraws = "random numbers"\n"keras-2" = "of Keras 2"\n'
+
+
+def test_an_entry_names_why_it_is_tied_and_its_pages_stay_fresh(ledger, tmp_path):
+    (free,) = ledger(TIES + entry()).values()
+    (tied,) = ledger(TIES + entry(tied='"draws"')).values()
+    assert (free.tied, tied.tied) == ("", "draws")
+    assert tied.digest() == free.digest(), "no page shows it"
+    (moved,) = ledger(TIES + entry(tied='"draws"', value="1.6")).values()
+    assert moved.digest() != tied.digest()
+    assert load_ties(tmp_path / "ledger.toml") == {
+        "draws": "random numbers",
+        "keras-2": "of Keras 2",
+    }
+
+
+@pytest.mark.parametrize("tied", ['"drawn"', '""', "true", '["draws"]', "3"])
+def test_a_tie_that_the_ledger_does_not_explain_is_refused(ledger, tied):
+    with pytest.raises(LedgerError) as raised:
+        ledger(TIES + entry(tied=tied))
+    assert str(raised.value) == (
+        "ledger.toml:6: [an-id] tied must name a reason of the table [tied], "
+        "which has draws, keras-2"
+    )
+
+
+def test_a_ledger_without_ties_refuses_any(ledger):
+    with pytest.raises(LedgerError, match=r"\[tied\], which has nothing yet"):
+        ledger(entry(tied='"draws"'))
+
+
+def test_a_tie_without_a_reason_is_refused(ledger):
+    with pytest.raises(LedgerError, match=r"ledger\.toml:2: \[tied\] draws needs a reason"):
+        ledger('\n[tied]\ndraws = " "\n')

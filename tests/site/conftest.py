@@ -1,5 +1,6 @@
 """A built site, a browser, and what a visit to each page saw."""
 
+import fcntl
 import gzip
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from bookbuild.project import load_project
 from bookbuild.render import render_site
@@ -33,6 +34,13 @@ CHROMIUM_FLAGS = [
     "--disable-background-networking",
 ]
 WIDTHS = (1600, 360)
+expect.set_options(timeout=20_000)  # on a machine whose cores are busy a card takes seconds
+
+LISTEN = """
+window.broken = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  broken.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));
+"""
 
 # Read in the page: what is there, and what is wrong with it.
 LOOK = """
@@ -41,17 +49,13 @@ async () => {
   for (const image of all("img")) image.loading = "eager"; // the far ones wait for a reader
   for (const image of all("img")) await image.decode().catch(() => {});
   const formulas = all(".math");
-  dispatchEvent(new Event("pointermove")); // the reader stirs
-  for (let tries = 0; tries < 500 && formulas.some((it) => !it.matches(".drawn")); tries += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 20)); // drawn while the page is idle
-  }
   const code = all("main pre > code").filter(
     (block) => !block.closest(".cell-output, .code-with-filename-file"));
   return {
     counts: {images: all("main img").length, formulas: formulas.length, "code blocks": code.length},
     broken_images: all("img").filter((image) => !image.naturalWidth).map((image) => image.src),
     undrawn_formulas: formulas
-      .filter((it) => !it.querySelector(".katex-html") || it.querySelector(".katex-error"))
+      .filter((it) => !it.querySelector(":scope > math > semantics > annotation"))
       .map((formula) => formula.textContent),
     uncopyable_code: code
       .filter((block) => !block.parentElement.parentElement.querySelector(":scope > .code-copy"))
@@ -82,6 +86,7 @@ class Visit:
     undrawn_formulas: list[str]
     uncopyable_code: list[str]
     overflow: Mapping[int, int]  # window's width -> pixels by which the page is wider
+    broken: list[str]  # what its content policy refused while it was used
 
 
 def build(root: Path, freeze: Path, output: Path, fragments: Path) -> None:
@@ -102,17 +107,33 @@ def build(root: Path, freeze: Path, output: Path, fragments: Path) -> None:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Site]:
-    """Render a project by its name, once."""
+    """Render a project by its name, once for all processes that share the tests."""
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent  # each worker has a folder of its own below that of the run
 
     @cache
     def built(name: str) -> Site:
-        folder = tmp_path_factory.mktemp(name)
+        folder = shared / f"built-{name}"
+        folder.mkdir(exist_ok=True)
         output = folder / "site"
-        build(*PROJECTS[name], output, folder / "fragments")
+        with locked(folder / "lock"):
+            if not output.is_dir():
+                shutil.rmtree(folder / "begun", ignore_errors=True)
+                build(*PROJECTS[name], folder / "begun", folder / "fragments")
+                (folder / "begun").rename(output)
         pages = sorted(path.relative_to(output).as_posix() for path in output.rglob("*.html"))
         return Site(output, tuple(pages))
 
     return built
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the file; a process that dies lets go of it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session", params=PROJECTS)
@@ -235,6 +256,7 @@ def visits(request: pytest.FixtureRequest, site: Site, browser: Browser) -> dict
 def visit(browser: Browser, base: str, path: str) -> Visit:
     complaints, failed, foreign = [], [], []
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900})
+    page.add_init_script(LISTEN)
     page.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("requestfailed", lambda request: failed.append(request.url))
@@ -247,9 +269,21 @@ def visit(browser: Browser, base: str, path: str) -> Visit:
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
         overflow[width] = page.evaluate(OVERFLOW)
+    use(page)
+    broken = page.evaluate("broken")
     page.close()
     foreign = [url for url in foreign if not url.startswith((base, "data:"))]
-    return Visit(complaints, failed, foreign, overflow=overflow, **seen)
+    return Visit(complaints, failed, foreign, overflow=overflow, broken=broken, **seen)
+
+
+def use(page: Page) -> None:
+    """What readers do with a page: another theme, cards of numbers, code copied, print."""
+    page.locator(".theme-button:visible").first.click()
+    for claim in page.locator(".claim:visible, .claim-formula:visible").all()[:3]:
+        claim.focus()
+    for button in page.locator(".code-copy:visible").all()[:1]:
+        button.click()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ def said(message: dict) -> str:
     return f"{place}: {message['message']} {message.get('extract', '')!r}"
 
 
+@pytest.mark.parametrize("site", ["reference"], indirect=True)
 def test_the_validator_sees_a_slip(site, web_tools, java, tmp_path):
     html = (site.folder / "index.html").read_text(encoding="utf-8")
     (tmp_path / "slip.html").write_text(html.replace("</main>", "<p></div></main>"), "utf-8")

@@ -25,17 +25,19 @@ class Load:
 
 @pytest.fixture(scope="module", params=[390, 1440])
 def loads(request, browser: Browser, built, compressed) -> dict[str, Load]:
-    found = {}
-    for path in built("book").pages:
+    found, opened = {}, {}
+    for path in built("book").pages:  # each a first visit
         context = browser.new_context(viewport={"width": request.param, "height": 900})
         page = context.new_page()
         requests: list[Request] = []
         page.on("request", lambda one, requests=requests: requests.append(one))
         page.goto(compressed + path, wait_until="load")
+        opened[path] = page, requests
+    for path, (page, requests) in opened.items():  # all have had time to ask for more
         page.wait_for_load_state("networkidle")
         asked = [one for one in requests if not one.url.startswith("data:")]
         found[path] = Load([(r.resource_type, r.sizes()["responseBodySize"], r.url) for r in asked])
-        context.close()
+        page.context.close()
     return found
 
 
@@ -58,19 +60,16 @@ def test_a_page_asks_nothing_of_others(loads, compressed):
 
 def test_little_stands_before_the_first_line_of_text(loads):
     styles = {
-        page: sum(
-            size
-            for kind, size, url in load.asked
-            if kind == "stylesheet" and "/katex/" not in url  # that one comes with the formulas
-        )
-        / 1000
+        page: sum(size for kind, size, _ in load.asked if kind == "stylesheet") / 1000
         for page, load in loads.items()
     }
     assert {page: weight for page, weight in styles.items() if weight > OWN_STYLES} == {}
 
 
-def test_pages_without_formulas_load_no_katex(loads):
-    assert not any("katex" in url for _, _, url in loads["index.html"].asked)
+def test_the_font_of_formulas_comes_only_where_there_are_some(loads):
+    font = "TeXGyrePagellaMath"
+    assert not any(font in url for _, _, url in loads["index.html"].asked)
+    assert any(font in url for _, _, url in loads["chapters/attention.html"].asked)
 
 
 def test_pictures_that_are_far_away_wait(loads, built):

@@ -44,6 +44,10 @@ def test_every_code_block_can_be_copied(visits):
     assert {p: v.uncopyable_code for p, v in visits.items() if v.uncopyable_code} == {}
 
 
+def test_no_page_breaks_its_policy_while_it_is_used(visits):
+    assert {page: visit.broken for page, visit in visits.items() if visit.broken} == {}
+
+
 @pytest.mark.parametrize("width", [360, 1600])
 def test_no_page_scrolls_sideways(visits, width):
     overflow = {page: visit.overflow[width] for page, visit in visits.items()}
@@ -202,6 +206,25 @@ def test_the_section_being_read_is_marked(open_page, page_with):
     page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
     page.wait_for_selector(".contents-side a[aria-current]")
     assert page.locator(".contents-side a[aria-current]").count() == 1
+
+
+# ---- Links into a page ----
+
+
+@pytest.mark.parametrize("site", ["book"], indirect=True)
+def test_a_link_to_a_place_stays_there_while_the_page_is_laid_out(open_page):
+    """On a phone, where sections far away are laid out late: opened there, and led there."""
+    path = "chapters/encoder-decoder.html"
+    top = "(id) => document.getElementById(id).getBoundingClientRect().top"
+    for place in ("sec-ed-decoder", "fig-ed-warmup", "eq-ed-entropy"):
+        opened = open_page(f"{path}#{place}", width=390)
+        led = open_page(path, width=390)
+        led.evaluate(f"location.hash = '{place}'")
+        for page in (opened, led):
+            wait_until(page, f"Math.abs(({top})('{place}') - 55) < 60")
+            page.evaluate("dispatchEvent(new Event('pointermove'))")  # the reader stirs
+            wait_until(page, "'finished' in document.documentElement.dataset", 30)
+            assert -5 <= page.evaluate(top, place) <= 115, place
 
 
 # ---- Without scripts, and on paper ----

@@ -10,7 +10,7 @@ local stringify = pandoc.utils.stringify
 
 local function html(blocks)
   return (pandoc.write(pandoc.Pandoc(blocks), "html5",
-    { html_math_method = "katex", wrap_text = "none" }):gsub("%s+$", ""))
+    { html_math_method = "mathml", wrap_text = "none" }):gsub("%s+$", ""))
 end
 
 -- The text of a heading for a table of contents: no number, link, note or cross-reference anchor.
