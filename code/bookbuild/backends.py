@@ -8,7 +8,6 @@ executed once more, now with TensorFlow's draws: whether a draw is the reason is
 """
 
 import hashlib
-import json
 import math
 import re
 import time
@@ -23,6 +22,7 @@ from bookbuild.problems import Problem
 from bookbuild.recompute import Computed, Environment, recompute, with_code
 from bookbuild.run import Failure, Run
 from bookbuild.source import Source
+from bookbuild.swap import put_record
 from bookbuild.watch import versions
 from ledger.entries import LEDGER, Entry, line_of, load_ties
 from ledger.inputs import RUNNING
@@ -312,7 +312,7 @@ def verify(
             for id in ledger
             if id not in places
         ]
-        write(root, made)
+        put_record(root / RESULTS, made)
         said.append(str(RESULTS))
     return found, said
 
@@ -328,12 +328,3 @@ def summary(made: Mapping[str, Any]) -> str:
             f"{tied[RAISED]} were not computed"
         )
     return "\n".join(parts)
-
-
-def write(root: Path, made: Mapping[str, Any]) -> None:
-    path = root / RESULTS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
-    text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-    beside.write_text(text, encoding="utf-8", newline="\n")
-    beside.replace(path)

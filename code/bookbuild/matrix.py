@@ -5,9 +5,7 @@ instruction sets, BLAS kernels, hash seeds and Pythons; the spread of each numbe
 stands beside its tolerance.
 """
 
-import json
 import math
-import os
 import platform
 import shutil
 import subprocess
@@ -20,6 +18,7 @@ from typing import Any
 from bookbuild.build import WORK, Plan
 from bookbuild.problems import BookError, Problem
 from bookbuild.recompute import Environment, recompute, with_code
+from bookbuild.swap import put_record
 from ledger.entries import Entry
 from ledger.inputs import LOCK
 from ledger.values import Value, deviation, shape
@@ -215,7 +214,7 @@ def verify_matrix(
         seconds = time.monotonic() - started
         told(f"{environment.name.ljust(26)}{len(ran)} chapters ran, {seconds:.0f} s")
     found = table(plan.ledger, runs)
-    write(root, found)
+    put_record(root / SPREAD, found)
     return found
 
 
@@ -236,11 +235,3 @@ def summary(found: Mapping[str, Any]) -> str:
         f"tolerance under {NARROW} spreads, {flags.count('wide')} over {WIDE}, "
         f"{len(found['missing'])} were not computed; {SPREAD.as_posix()}"
     )
-
-
-def write(root: Path, found: Mapping[str, Any]) -> None:
-    path = root / SPREAD
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(path)

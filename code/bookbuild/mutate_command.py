@@ -12,6 +12,7 @@ from bookbuild.mutate_entries import insensitive, move_entries, totals
 from bookbuild.mutate_run import Outcome, mutate, mutation_environment
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import Project
+from bookbuild.swap import put_record
 
 
 def run(
@@ -57,7 +58,7 @@ def run(
         return wrong, f"{found} of {len(chosen)} faults found; {took}"
     moved, missing = move_entries(project)
     record = results.as_record(root, faults, {o.fault: o for o in outcomes}, moved)
-    results.write(root, record)
+    put_record(root / results.RESULTS, record)
     wrong = [*results.problems(record, root, faults, targets, moved), *_uncomputed(missing)]
     return wrong, f"{results.summary(record)}; {took}"
 

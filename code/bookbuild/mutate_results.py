@@ -53,15 +53,6 @@ def _sha1(path: Path) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def write(root: Path, record: Mapping[str, Any]) -> None:
-    path = root / RESULTS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.new")
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    temporary.replace(path)
-
-
 def read(root: Path) -> dict[str, Any] | None:
     """The record, or None where there is none of this format."""
     try:

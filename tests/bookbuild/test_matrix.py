@@ -12,6 +12,7 @@ from bookbuild.build import plan
 from bookbuild.matrix import FAILED, compute, differing, flag, spread, summary, table
 from bookbuild.project import load_project
 from bookbuild.recompute import Environment
+from bookbuild.swap import put_record
 from ledger.entries import load_ledger
 
 NUMBERS = st.floats(-1e6, 1e6)
@@ -141,6 +142,6 @@ def test_a_chapter_that_raises_early_has_failed_numbers(books, tmp_path):
 
 def test_the_written_table_is_read_again(tmp_path):
     found = {"environments": ["a"], "entries": {}, "missing": []}
-    matrix.write(tmp_path, found)
+    put_record(tmp_path / matrix.SPREAD, found)
     assert json.loads((tmp_path / matrix.SPREAD).read_text()) == found
     assert [path.name for path in (tmp_path / "media/data").iterdir()] == ["spread.json"]
