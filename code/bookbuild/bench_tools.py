@@ -1,8 +1,8 @@
 """The tools that are measured: what each reads, how it is called, where it puts a page.
 
 The peers have an environment of their own, `.book/bench/peers`, made from `bench-peers.lock` with
-hashes. It has the same Keras, TensorFlow, NumPy and Matplotlib as the book's own: what is measured
-is the tools and not their libraries.
+hashes. It has the same Keras, TensorFlow, NumPy, Matplotlib and scikit-learn (which Keras imports
+wherever it finds it) as the book's own: what is measured is the tools and not their libraries.
 """
 
 import os
@@ -19,7 +19,10 @@ from bookbuild.bench_write import VARIABLES, write_jupyter_book, write_notebooks
 from bookbuild.problems import BookError, Problem
 
 LOCK = Path(__file__).with_name("bench-peers.lock")
-SAME = ("keras", "tensorflow-cpu", "tensorflow", "numpy", "matplotlib", "ipykernel")
+SAME = (
+    "keras", "tensorflow-cpu", "tensorflow", "numpy", "matplotlib", "scikit-learn", "scipy",
+    "ipykernel",
+)  # fmt: skip
 COLD, NOTHING, WORD, CELL = MEASURES = ("cold", "nothing changed", "one word", "one cell")
 # Variables of the person who measures that would change what is measured.
 DROPPED = re.compile(r"PYTHON(?!HASHSEED)|JUPYTER|IPYTHON|QUARTO|MPL|KERAS|VIRTUAL_ENV")

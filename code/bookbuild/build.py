@@ -6,12 +6,12 @@ kept in `.book/kept` and used by the next one.
 """
 
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bookbuild import drifts, swap, took
 from bookbuild import freeze as freezing
@@ -30,6 +30,9 @@ from bookbuild.worded import worded_of
 from ledger.bindings import Bound, unbound
 from ledger.entries import LEDGER, Entry, LedgerError, load_constants, load_ledger
 from ledger.inputs import changes, digests, locked_versions
+
+if TYPE_CHECKING:
+    from bookbuild.warm import Nurseries
 
 WORK = ".book"  # caches and unfinished work; never committed, safe to delete
 
@@ -140,6 +143,7 @@ def execute_stale(
     listener: Listener,
     only: Sequence[str] = (),
     keep: bool = True,
+    kept: "Nurseries | None" = None,
 ) -> dict[str, Frozen]:
     """Execute what is stale; all usable freezes by chapter path. Writes only below `.book`.
 
@@ -173,7 +177,7 @@ def execute_stale(
     environment = kernel_environment(root)
     # What is not kept is compared: with kernels started alone, that says something of these too.
     alone = nullcontext({})
-    with nurseries(root, sources, environment, sys.executable) if keep else alone as warm:
+    with nurseries(root, sources, environment, kept) if keep else alone as warm:
         from bookbuild.execute import execute  # Jupyter: half a second, while others import more
 
         results = execute(
@@ -248,8 +252,13 @@ def build(
     render: bool = True,
     execute: bool = True,
     listener: Listener | None = None,
+    kept: "Nurseries | None" = None,
 ) -> Report:
-    """Bring freeze and site up to date. Raises BookError with all that is wrong."""
+    """Bring freeze and site up to date. Raises BookError with all that is wrong.
+
+    Args:
+        kept: processes that kernels are forked from, for a caller that builds again and again.
+    """
     listener = listener or Listener()
     with _alone(project.root), _scratch(project.root) as scratch:
         site, work = project.root / project.output_dir, project.root / WORK
@@ -269,7 +278,9 @@ def build(
                 raise BookError(
                     [Problem(v.source.path, 0, f"is stale: {v.reason}; build it too") for v in left]
                 )
-        frozen = execute_stale(now, jobs=jobs, timeout=timeout, listener=listener, only=only)
+        frozen = execute_stale(
+            now, jobs=jobs, timeout=timeout, listener=listener, only=only, kept=kept
+        )
         done = [v.source.path for v in now.stale if v.source.path in frozen]
         replaced = [v for v in now.verdicts if v.source.path in done or v.state == "prose"]
         report = {

@@ -8,10 +8,11 @@ printf 'hatchling\neditables\n' >.build-backend.in
 trap 'rm -f .build-backend.in .bench-peers.in .backend.in' EXIT
 compile --extra build --extra checkpoint pyproject.toml .build-backend.in -o requirements.lock
 compile --extra build --extra checkpoint --extra test pyproject.toml .build-backend.in -c requirements.lock -o requirements-test.lock
-# The tools that `book bench` measures beside this one, with the libraries that the book computes with.
+# The tools that `book bench` measures beside this one, with the libraries that the book computes with,
+# scikit-learn among them: Keras imports it wherever it is installed.
 {
   printf 'jupyter-book>=1,<2\nnbconvert\n'
-  grep -E '^(keras|tensorflow|tensorflow-cpu|numpy|matplotlib|ipykernel)==' requirements.lock | sed 's/ \\$//'
+  grep -E '^(keras|tensorflow|tensorflow-cpu|numpy|matplotlib|scikit-learn|scipy|ipykernel)==' requirements.lock | sed 's/ \\$//'
 } >.bench-peers.in
 compile .bench-peers.in -o code/bookbuild/bench-peers.lock
 

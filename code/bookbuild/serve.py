@@ -10,6 +10,7 @@ from pathlib import Path
 from bookbuild.build import WORK, build
 from bookbuild.problems import BookError
 from bookbuild.project import Project, load_project
+from bookbuild.warm import Nurseries
 
 # What a build writes: watching it would rebuild for ever.
 WRITTEN = {
@@ -65,28 +66,31 @@ def serve(project: Project, *, jobs: int, port: int, say: Callable[[str], None])
     """Build, serve on the loopback interface, and build again after each save until interrupted."""
     from watchfiles import watch
 
-    _build(project, jobs, say)
-    site = project.root / project.output_dir
-    with ThreadingHTTPServer(("127.0.0.1", port), partial(Pages, directory=str(site))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        say(f"http://127.0.0.1:{server.server_port}/ shows {site.name}; Ctrl-C stops")
-        ignored = WRITTEN | {project.output_dir, f"{project.output_dir}.before"}
-        try:
-            for changes in watch(project.root, watch_filter=None, raise_interrupt=True):
-                paths = {Path(path).relative_to(project.root) for _, path in changes}
-                if wanted := sorted(str(path) for path in paths if not ignored & set(path.parts)):
-                    say(f"{', '.join(wanted[:3])} saved")
-                    _build(project, jobs, say)
-        except KeyboardInterrupt:
-            say("stopped")
-        finally:
-            server.shutdown()
+    with Nurseries() as kept:  # an edited cell need not wait for TensorFlow again and again
+        _build(project, jobs, say, kept)
+        site = project.root / project.output_dir
+        pages = partial(Pages, directory=str(site))
+        with ThreadingHTTPServer(("127.0.0.1", port), pages) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            say(f"http://127.0.0.1:{server.server_port}/ shows {site.name}; Ctrl-C stops")
+            ignored = WRITTEN | {project.output_dir, f"{project.output_dir}.before"}
+            try:
+                for changes in watch(project.root, watch_filter=None, raise_interrupt=True):
+                    paths = {Path(path).relative_to(project.root) for _, path in changes}
+                    wanted = sorted(str(path) for path in paths if not ignored & set(path.parts))
+                    if wanted:
+                        say(f"{', '.join(wanted[:3])} saved")
+                        _build(project, jobs, say, kept)
+            except KeyboardInterrupt:
+                say("stopped")
+            finally:
+                server.shutdown()
 
 
-def _build(project: Project, jobs: int, say: Callable[[str], None]) -> None:
+def _build(project: Project, jobs: int, say: Callable[[str], None], kept: Nurseries) -> None:
     """One build; what is wrong is said, and the last good site stays."""
     try:
-        report = build(load_project(project.root), jobs=jobs)
+        report = build(load_project(project.root), jobs=jobs, kept=kept)
     except (BookError, OSError) as error:  # a file can be gone for a moment while it is saved
         say(str(error))
     else:

@@ -15,11 +15,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from bookbuild.source import Source
+from ledger.inputs import LOCK, file_digest
 
 # Imported ahead for the chapters that import them. A chapter that imports the first needs what the
 # second brings anyway, so one is enough for it. Nothing belongs here that looks for a running
@@ -133,41 +134,73 @@ class Nursery:
         return json.loads(line)
 
 
+class Nurseries:
+    """Processes that kernels are forked from, each started when a chapter first needs it.
+
+    They may be kept from build to build. One that has ended, or that was started with other
+    variables or for another lock, is replaced.
+    """
+
+    def __init__(self):
+        self._started: dict[str, tuple[tuple, Nursery]] = {}
+        self._folder: Path | None = None
+
+    def of(
+        self, root: Path, sources: Sequence[Source], environment: Mapping[str, str]
+    ) -> Mapping[str, Nursery]:
+        """Path of a chapter → the process that its kernel may be forked from.
+
+        Nothing is waited for: the libraries are imported while the caller does other things.
+        """
+        if not possible():
+            return {}
+        known: dict[str, set[str]] = {}
+        wanted = {}
+        for source in sources:
+            tops = libraries(source, root / "code", known)
+            wanted[source.path] = next((one for one in ROOTS if one in tops), "")
+        made_for = (root, file_digest(root / LOCK), tuple(sorted(environment.items())))
+        for name in sorted(set(wanted.values())):
+            earlier, nursery = self._started.get(name, (None, None))
+            if earlier == made_for and nursery.process.poll() is None:
+                continue
+            if nursery:
+                nursery.end()
+            self._folder = self._folder or Path(tempfile.mkdtemp(prefix="book-warm-"))
+            started = Nursery(_start(root, name, environment, self._folder))
+            self._started[name] = made_for, started
+        return {path: self._started[name][1] for path, name in wanted.items()}
+
+    def __enter__(self) -> "Nurseries":
+        return self
+
+    def __exit__(self, *_) -> None:
+        """Kill them, and with them what was forked from them."""
+        for _, nursery in self._started.values():
+            nursery.end()
+        self._started = {}
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
 @contextmanager
 def nurseries(
-    root: Path, sources: Sequence[Source], environment: Mapping[str, str], python: str
+    root: Path,
+    sources: Sequence[Source],
+    environment: Mapping[str, str],
+    kept: Nurseries | None = None,
 ) -> Iterator[Mapping[str, Nursery]]:
-    """Path of a chapter → the process that its kernel may be forked from. They end with the block.
-
-    Nothing is waited for: the libraries are imported while the caller does other things.
-    """
-    if not possible():
-        yield {}
-        return
-    known: dict[str, set[str]] = {}
-    wanted = {}
-    for source in sources:
-        tops = libraries(source, root / "code", known)
-        wanted[source.path] = next((one for one in ROOTS if one in tops), "")
-    folder = Path(tempfile.mkdtemp(prefix="book-warm-"))
-    started: dict[str, Nursery] = {}
-    try:
-        for name in sorted(set(wanted.values())):
-            started[name] = Nursery(_start(root, name, environment, python, folder))
-        yield {path: started[name] for path, name in wanted.items()}
-    finally:
-        for one in started.values():
-            one.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    """What `Nurseries.of` gives. They end with the block, unless they are `kept` by the caller."""
+    with nullcontext(kept) if kept else Nurseries() as started:
+        yield started.of(root, sources, environment)
 
 
-def _start(
-    root: Path, name: str, environment: Mapping[str, str], python: str, folder: Path
-) -> subprocess.Popen:
+def _start(root: Path, name: str, environment: Mapping[str, str], folder: Path) -> subprocess.Popen:
     (folder / "matplotlibrc").touch()
     with (folder / f"{name or 'kernel'}.log").open("wb") as log:
         return subprocess.Popen(
-            [python, str(CHILD), *filter(None, [name])],
+            [sys.executable, str(CHILD), *filter(None, [name])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -98,10 +98,10 @@ def main(roots):
     die_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print on import is no answer
+    gc.disable()  # almost nothing of what is imported is garbage, and to look takes a fifth of it
     from ipykernel import kernelapp
 
     import_as_in_kernel(roots)
-    gc.collect()
     gc.freeze()  # what the children share stays where it is
     say(answers, {"ready": True})
     for line in sys.stdin:
@@ -154,7 +154,7 @@ def become_kernel(kernelapp, request, roots, parent):
         sys.modules["numpy.random"].seed()
     if roots:
         sys.meta_path.insert(0, Held(roots))
-    gc.unfreeze()
+    gc.enable()
     arguments = [*request["arguments"], f"--IPKernelApp.parent_handle={parent}"]
     # This file is no module of the chapter's: the kernel's own launcher is in its place.
     launcher = types.ModuleType("__main__")

@@ -15,7 +15,7 @@ from bookbuild.project import load_project
 from bookbuild.run import Failure, Run
 from bookbuild.source import parse
 from bookbuild.variables import kernel_environment
-from bookbuild.warm import Nursery, imported, libraries, nurseries
+from bookbuild.warm import Nurseries, Nursery, imported, libraries, nurseries
 from conftest import cell, chapter, write_book
 
 pytestmark = pytest.mark.skipif(not warm.possible(), reason="forks only on Linux")
@@ -77,7 +77,7 @@ def runs_of(root, forked):
     project = load_project(root)
     sources = [parse(c.path, project.source(c)) for c in project.chapters[1:]]
     environment = kernel_environment(root)
-    with nurseries(root, sources, environment, sys.executable) as given:
+    with nurseries(root, sources, environment) as given:
         return execute(
             project, sources, jobs=2, timeout=60, environment=environment,
             warm=given if forked else None,
@@ -118,9 +118,31 @@ def test_what_cannot_import_gives_way_to_kernels_started_alone(tmp_path, monkeyp
     assert isinstance(run, Run)
 
 
+def test_what_is_kept_serves_the_next_build_unless_it_ended_or_is_for_another_lock(tmp_path):
+    sources, environment = [parse("a.qmd", PLAIN)], dict(os.environ)
+    with Nurseries() as kept:
+
+        def started(variables):
+            with nurseries(tmp_path, sources, variables, kept) as given:
+                return given["a.qmd"].process
+
+        first = started(environment)
+        assert started(environment) is first and first.poll() is None
+        (tmp_path / "requirements.lock").write_text("numpy==1\n")
+        second = started(environment)
+        assert second is not first and first.poll() is not None
+        third = started({**environment, "SEED": "1"})
+        assert third is not second and second.poll() is not None
+        third.kill()
+        third.wait()
+        last = started({**environment, "SEED": "1"})
+        assert last is not third and last.poll() is None
+    assert last.poll() is not None
+
+
 def forked_sleeper(folder: Path) -> tuple[Nursery, int]:
     """A process to fork from, and the number of a kernel that it has forked."""
-    process = warm._start(folder, "", dict(os.environ), sys.executable, folder)
+    process = warm._start(folder, "", dict(os.environ), folder)
     log, connection = folder / "log", folder / "kernel.json"
     log.touch()
     nursery = Nursery(process)
