@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bookbuild.build import WORK
+from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.watch import interpreter, places, versions
 from ledger.inputs import LOCK, locked_versions

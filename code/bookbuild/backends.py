@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bookbuild.backend_pythons import BACKENDS, Backend, python_for
-from bookbuild.build import WORK, Plan
+from bookbuild.build import Plan
+from bookbuild.placing import WORK
 from bookbuild.problems import Problem
 from bookbuild.recompute import Computed, Environment, recompute, with_code
 from bookbuild.run import Failure, Run

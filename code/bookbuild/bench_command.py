@@ -9,7 +9,7 @@ from typing import Any
 from bookbuild import bench, growth
 from bookbuild.bench_book import eight_pages
 from bookbuild.bench_tools import tools
-from bookbuild.build import WORK
+from bookbuild.placing import WORK
 
 RESULTS = "media/data/bench.json"
 FORMAT = 1

@@ -6,9 +6,8 @@ kept in `.book/kept` and used by the next one.
 """
 
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,15 @@ from bookbuild import freeze as freezing
 from bookbuild.claims_check import wrong_claims
 from bookbuild.freeze import Frozen
 from bookbuild.kept import Kept
+from bookbuild.placing import (
+    WORK,
+    alone,
+    keep_freeze,
+    kept_folder,
+    replace_freezes,
+    scratch_folder,
+    write_freeze,
+)
 from bookbuild.policy import unsafe_in_markdown
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import CONFIG, Project
@@ -33,8 +41,6 @@ from ledger.inputs import changes, digests, locked_versions
 
 if TYPE_CHECKING:
     from bookbuild.warm import Nurseries
-
-WORK = ".book"  # caches and unfinished work; never committed, safe to delete
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def plan(project: Project, fresh: bool = False, only: Sequence[str] = ()) -> Pla
         if fresh and verdict.state != "plain" and (not names or source.path in names):
             verdict = Verdict(source, "stale", "asked to execute from nothing")
         elif verdict.state == "stale":
-            kept = freezing.read(_kept(project.root, source.path))
+            kept = freezing.read(kept_folder(project.root, source.path))
             if kept is not None:
                 earlier = judge(source, kept, settings, changed)
                 if earlier.state in ("fresh", "prose"):
@@ -169,15 +175,15 @@ def execute_stale(
                 raise BookError(Problem(LEDGER, 0, f"was edited while {path} ran; build again"))
             frozen[path] = freezing.freeze(result, plan.ledger, plan.settings)
             if keep:
-                _put_freeze(plan.project.root, frozen[path], _kept(plan.project.root, path))
+                keep_freeze(plan.project.root, frozen[path], kept_folder(plan.project.root, path))
         listener.finished(result, reasons[path])
 
     listener.executing(todo, jobs)
     root, sources = plan.project.root, [verdict.source for verdict in todo]
     environment = kernel_environment(root)
     # What is not kept is compared: with kernels started alone, that says something of these too.
-    alone = nullcontext({})
-    with nurseries(root, sources, environment, kept) if keep else alone as warm:
+    cold = nullcontext({})
+    with nurseries(root, sources, environment, kept) if keep else cold as warm:
         from bookbuild.execute import execute  # Jupyter: half a second, while others import more
 
         results = execute(
@@ -260,7 +266,7 @@ def build(
         kept: processes that kernels are forked from, for a caller that builds again and again.
     """
     listener = listener or Listener()
-    with _alone(project.root), _scratch(project.root) as scratch:
+    with alone(project.root), scratch_folder(project.root) as scratch:
         site, work = project.root / project.output_dir, project.root / WORK
         _refuse_foreign(project, site)
         swap.recover(site)
@@ -298,32 +304,13 @@ def build(
         if render:
             listener.rendering()
             pages = _render(now, frozen, scratch, jobs)
-        _replace(project, {v.source.path: frozen[v.source.path] for v in replaced}, scratch)
+        replace_freezes(project, {v.source.path: frozen[v.source.path] for v in replaced}, scratch)
         shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
         if render:
             swap.put(scratch / "site", site)
             note_built(project, work, key)
             report |= {"rendered": tuple(pages.rendered), "pages": len(project.chapters)}
         return Report(**report)
-
-
-def put_freezes(project: Project, frozen: Mapping[str, Frozen]) -> None:
-    """Replace the freezes of these chapters, by path; a failure while they are written leaves all.
-
-    Removes what was kept of earlier builds, and the freezes of chapters that are no more.
-    """
-    with _alone(project.root), _scratch(project.root) as scratch:
-        _replace(project, frozen, scratch)
-        shutil.rmtree(project.root / WORK / "kept", ignore_errors=True)
-
-
-def _replace(project: Project, frozen: Mapping[str, Frozen], scratch: Path) -> None:
-    staged = {scratch / "freeze" / path.removesuffix(".qmd"): path for path in frozen}
-    for staging, path in staged.items():  # all of them, before the first is replaced
-        write_freeze(frozen[path], staging)
-    for staging, path in staged.items():
-        swap.put(staging, project.root / freezing.folder_of(path))
-    _remove_leftovers(project)
 
 
 def markdown_of(plan: Plan, frozen: Mapping[str, Frozen]) -> dict[str, str]:
@@ -356,35 +343,6 @@ def _render(plan: Plan, frozen: Mapping[str, Frozen], scratch: Path, jobs: int):
     return report
 
 
-def _kept(root: Path, path: str) -> Path:
-    return root / WORK / "kept" / path.removesuffix(".qmd")
-
-
-def write_freeze(frozen: Frozen, folder: Path) -> None:
-    """Write all files of a freeze below `folder`."""
-    for name, content in frozen.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
-def _put_freeze(root: Path, frozen: Frozen, place: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="put-", dir=root / WORK) as folder:
-        staging = Path(folder) / "freeze"
-        write_freeze(frozen, staging)
-        swap.put(staging, place)
-
-
-def _remove_leftovers(project: Project) -> None:
-    """Remove the freeze of a renamed or removed chapter: only folders with our own seal."""
-    top = project.root / freezing.FREEZE
-    current = {project.root / freezing.folder_of(chapter.path) for chapter in project.chapters}
-    for inputs in sorted(top.glob(f"**/{freezing.RESULTS}/inputs.json")):
-        folder = inputs.parents[1]
-        if folder not in current and freezing.why_unusable(freezing.read(folder)) is None:
-            shutil.rmtree(folder)
-
-
 def _refuse_foreign(project: Project, site: Path) -> None:
     """Raise BookError where the site would replace a folder that is no site."""
     if site.is_dir() and any(site.iterdir()) and not any(site.rglob("*.html")):
@@ -396,31 +354,3 @@ def problem_of(line: str) -> Problem:
     """A line of a LedgerError as a problem of the book."""
     path, number, text = line.split(":", 2)
     return Problem(path, int(number), text.strip())
-
-
-@contextmanager
-def _scratch(root: Path) -> Iterator[Path]:
-    """A folder on the project's own file system, gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="build-", dir=root / WORK))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """One build at a time in a project; a second waits for the first to end."""
-    work = root / WORK
-    work.mkdir(exist_ok=True)
-    with (work / "lock").open("w") as lock:
-        try:
-            import fcntl
-        except ImportError:  # no such lock on this system: builds at once are on their own
-            yield
-            return
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        # Under the lock, whatever unfinished folder is here was left by a build that was killed.
-        for left in [*work.glob("build-*"), *work.glob("put-*")]:
-            shutil.rmtree(left, ignore_errors=True)
-        yield

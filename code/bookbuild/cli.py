@@ -27,6 +27,7 @@ from bookbuild.cli_shared import (
     told,
 )
 from bookbuild.cli_watch import watch
+from bookbuild.placing import WORK
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -145,7 +146,7 @@ def verify(folder, jobs, timeout, as_json):
 
     with told():
         project = open_project(folder)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         plan = building.plan(project)
         found = run(plan, jobs=jobs, timeout=timeout, listener=Progress(project, as_json))
     totals = summary(found)
@@ -162,7 +163,7 @@ def verify_matrix(folder, jobs, timeout):
 
     with told():
         project = open_project(folder)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         plan = building.plan(project)
         found = matrix.verify_matrix(plan, jobs=jobs, timeout=timeout, told=tell_error)
     for line in matrix.differing(found):
@@ -185,7 +186,7 @@ def mutate(folder, jobs, sample, seed, only, entries, check):
 
     with told():
         project = open_project(folder)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         if entries:
             found, said = mutate_command.entries(project)
         elif check:

@@ -14,6 +14,7 @@ from bookbuild.cli_shared import (
     timeout_option,
     told,
 )
+from bookbuild.placing import WORK
 
 
 @click.command("backends")
@@ -37,7 +38,7 @@ def backends_command(folder, jobs, timeout, names, chapters):
     with told():
         project = open_project(folder)
         known(project, chapters)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         found, said = backends.verify(
             building.plan(project),
             names=names, chapters=chapters, jobs=jobs, timeout=timeout, told=tell_error,

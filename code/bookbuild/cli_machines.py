@@ -20,6 +20,7 @@ from bookbuild.cli_shared import (
     timeout_option,
     told,
 )
+from bookbuild.placing import WORK
 
 
 @click.command("plan")
@@ -72,7 +73,7 @@ def run_command(folder, jobs, timeout, names, to):  # fmt: skip
     with told():
         project = open_project(folder)
         known(project, names)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         results = run(
             building.plan(project), names, to,
             jobs=jobs, timeout=timeout, listener=Progress(project, quiet=False),
@@ -105,7 +106,7 @@ def merge_command(folder, as_json, compare, partial, results):  # fmt: skip
         raise click.UsageError("--compare is of the whole book; leave out --partial")
     with told():
         project = open_project(folder)
-        (project.root / building.WORK).mkdir(exist_ok=True)
+        (project.root / WORK).mkdir(exist_ok=True)
         plan = building.plan(project)
         if compare:
             found = merging.compare(plan, results)

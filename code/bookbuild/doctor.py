@@ -170,7 +170,8 @@ def checkpoint(installed: dict) -> Finding:
 def freeze(root: Path) -> list:
     """One line for each chapter whose results cannot be used, and for sources that cannot."""
     try:
-        from bookbuild.build import WORK, plan
+        from bookbuild.build import plan
+        from bookbuild.placing import WORK
         from bookbuild.problems import BookError
         from bookbuild.project import load_project
 

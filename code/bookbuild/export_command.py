@@ -6,6 +6,7 @@ from bookbuild import build as building
 from bookbuild import freeze as freezing
 from bookbuild.export_book import file_name, join, keep, make, write
 from bookbuild.export_page import prepare
+from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import Project
 
@@ -49,7 +50,7 @@ def joined(project: Project, jobs: int):
     frozen = {v.source.path: v.frozen for v in plan.verdicts if v.frozen}
     markdown = building.markdown_of(plan, frozen)
     freeze = root / freezing.FREEZE
-    pages_cache = root / building.WORK / "pages"
+    pages_cache = root / WORK / "pages"
     book = book_of(project, markdown, freeze, pages_cache, jobs)
     cache = pages_cache.with_name("copies")
     pages = prepare(book, markdown, freeze, cache, jobs, project.site_url)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bookbuild.build import WORK, Plan
+from bookbuild.build import Plan
+from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.recompute import Environment, recompute, with_code
 from bookbuild.swap import put_record

@@ -12,14 +12,9 @@ from typing import Any
 
 from bookbuild import drifts
 from bookbuild import freeze as freezing
-from bookbuild.build import (
-    ChaptersFailed,
-    Plan,
-    check_bindings,
-    check_outputs,
-    put_freezes,
-)
+from bookbuild.build import ChaptersFailed, Plan, check_bindings, check_outputs
 from bookbuild.freeze import Frozen
+from bookbuild.placing import put_freezes
 from bookbuild.plan_run import FORMAT, OUTCOMES
 from bookbuild.problems import BookError, Problem
 from bookbuild.run import Failure, Run

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bookbuild import mutate_results as results
-from bookbuild.build import WORK
 from bookbuild.mutate import Fault, Faults, Target, load_faults, load_targets
 from bookbuild.mutate_entries import insensitive, move_entries, totals
 from bookbuild.mutate_run import Outcome, mutate, mutation_environment
+from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import Project
 from bookbuild.swap import put_record

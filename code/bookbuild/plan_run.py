@@ -17,7 +17,8 @@ from typing import Any
 
 from bookbuild import freeze as freezing
 from bookbuild import swap
-from bookbuild.build import Listener, Plan, write_freeze
+from bookbuild.build import Listener, Plan
+from bookbuild.placing import write_freeze
 from bookbuild.problems import BookError, Problem
 from bookbuild.run import Failure, Run
 from bookbuild.stale import Verdict

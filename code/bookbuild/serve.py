@@ -7,7 +7,8 @@ from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from bookbuild.build import WORK, build
+from bookbuild.build import build
+from bookbuild.placing import WORK
 from bookbuild.problems import BookError
 from bookbuild.project import Project, load_project
 from bookbuild.warm import Nurseries

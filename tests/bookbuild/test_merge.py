@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bookbuild.build import ChaptersFailed, Listener, plan, write_freeze
+from bookbuild.build import ChaptersFailed, Listener, plan
 from bookbuild.cli import main
 from bookbuild.freeze import read, sealed
 from bookbuild.merge import compare, merge
+from bookbuild.placing import write_freeze
 from bookbuild.plan_run import outcome_path, run
 from bookbuild.problems import BookError
 from bookbuild.project import load_project
