@@ -92,6 +92,13 @@ def import_as_in_kernel(roots):
         del builtins.get_ipython, sys.ps1, sys.ps2, sys.ps3
 
 
+def without_debugger():
+    """Kernels import a debugger for a quarter of a second each, and nobody debugs a build."""
+    sys.modules["debugpy"] = None  # cannot be imported: what asks for it does without from now on
+    importlib.import_module("ipykernel.debugger")
+    del sys.modules["debugpy"]
+
+
 def main(roots):
     if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
         del sys.path[0]  # as in a kernel, whose first place is the chapter's folder
@@ -101,6 +108,7 @@ def main(roots):
     gc.disable()  # almost nothing of what is imported is garbage, and to look takes a fifth of it
     from ipykernel import kernelapp
 
+    without_debugger()
     import_as_in_kernel(roots)
     gc.freeze()  # what the children share stays where it is
     say(answers, {"ready": True})
