@@ -9,7 +9,7 @@ site: .venv  ## the book in _book/, executing only what is stale
 	@$(BOOK) build
 
 test: .venv-test  ## lint and all tests
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 verify: .venv  ## every number, from nothing, against the committed freeze
 	@$(BOOK) verify
@@ -20,7 +20,7 @@ verify-matrix: .venv  ## every number in other environments: threads, instructio
 backends: .venv  ## every number on JAX and on PyTorch, and which entries agree (3 GB)
 	@$(BOOK) backends
 
-mutate: .venv  ## break the package in a hundred ways and see the book's numbers notice
+mutate: .venv  ## break the package in three hundred ways and see the book's numbers notice
 	@$(BOOK) mutate
 
 bench: .venv  ## how fast a build is beside other tools: an environment for them, and some minutes

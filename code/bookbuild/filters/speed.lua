@@ -51,10 +51,10 @@ local function whole(number) return ("%d"):format(math.tointeger(number) or math
 
 local function seconds(number) return number < 10 and ("%.2f"):format(number) or ("%.1f"):format(number) end
 
--- "0.41 (0.39–0.44)"
+-- "0.41 (0.39–0.44)"; a narrow column breaks it before the bracket and not at the dash
 local function spread(one, show)
   if not one then return "—" end
-  return ("%s (%s–%s)"):format(show(one.median), show(one.min), show(one.max))
+  return ("%s (%s\u{2060}–\u{2060}%s)"):format(show(one.median), show(one.min), show(one.max))
 end
 
 local function share(number) return ("%.2f"):format(number) end
