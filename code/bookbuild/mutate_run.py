@@ -8,6 +8,8 @@ it stopped.
 
 import json
 import os
+import re
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -258,11 +260,17 @@ def try_fault(
                     path,
                     answer.get("cell", ""),
                     answer.get("entry", ""),
-                    answer["message"].replace(str(one.tree), "…"),
+                    placeless(answer["message"], one.tree),
                     round(seconds, 1),
                     {path: keys[path]},
                 )
     return Outcome(fault.id, "", seconds=round(seconds, 1), keys=keys)
+
+
+def placeless(message: str, tree: Path) -> str:
+    """A message without the folders of the trial: the copy of the book, and temporary ones."""
+    temporary = rf"{re.escape(tempfile.gettempdir())}/[^/\s:]+"
+    return re.sub(temporary, "…", message.replace(str(tree), "…"))
 
 
 def _found(before: Outcome | None, step: tuple[float, str, Sequence[str], Sequence[str]]) -> bool:

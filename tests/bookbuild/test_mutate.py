@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from bookbuild.mutate_child import detected_by_leaks
 from bookbuild.mutate_command import check, choose, run
 from bookbuild.mutate_entries import move_entries
 from bookbuild.mutate_order import Order
-from bookbuild.mutate_run import Outcome, Usual, mutate, mutation_environment, try_fault
+from bookbuild.mutate_run import Outcome, Usual, mutate, mutation_environment, placeless, try_fault
 from bookbuild.pages import FILTERS, pandoc_path
 from bookbuild.problems import BookError
 from bookbuild.project import load_project
@@ -376,3 +377,10 @@ def test_the_page_shows_how_far_numbers_stray(tmp_path):
         "last bit, and 2 numbers moved. Entry Spread Tolerance Ratio "
         "loose 2.0e-07 1.0e-06 5.0 odd not measurable exact —"
     )
+
+
+def test_a_message_names_no_folder_of_the_trial(tmp_path):
+    place = Path(tempfile.gettempdir()) / "tmpelkkl_yk"
+    message = f"OSError: {place}/genre/a.npy: not found; see {tmp_path}/tree/code/b.py: 3"
+    told = placeless(message, tmp_path / "tree")
+    assert told == "OSError: …/genre/a.npy: not found; see …/code/b.py: 3"
