@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bookbuild.build import Plan
+from bookbuild.freeze import number_of
 from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.recompute import Environment, recompute, with_code
@@ -28,6 +29,7 @@ SPREAD = Path("media/data/spread.json")
 # A tolerance under twice the spread may drift by chance; one over twenty times may hide a drift.
 NARROW, WIDE = 2, 20
 FAILED = "failed"
+COMMITTED = "as committed"
 
 
 def threads(count: int) -> Environment:
@@ -42,9 +44,8 @@ def threads(count: int) -> Environment:
 
 
 def environments(found_pythons: Iterable[str] = ()) -> list[Environment]:
-    """The first is the usual one, with which the others are compared."""
+    """Those that the committed numbers are compared with."""
     found = [
-        Environment("as committed"),
         threads(1),
         threads(8),
         Environment("without oneDNN", {"TF_ENABLE_ONEDNN_OPTS": "0"}),
@@ -128,6 +129,20 @@ def compute(
     return values
 
 
+def committed(plan: Plan) -> dict[str, Value]:
+    """id → value of every number as the freeze has it. Raises BookError for a stale chapter."""
+    if plan.stale:
+        raise BookError(
+            [Problem(v.source.path, 0, f"is stale: {v.reason}; run make site") for v in plan.stale]
+        )
+    frozen = [verdict.frozen.numbers for verdict in plan.verdicts if verdict.frozen is not None]
+    return {
+        number["id"]: number_of(number["value"])
+        for numbers in frozen
+        for number in numbers["numbers"]
+    }
+
+
 def _frozen_ids(plan: Plan, path: str) -> list[str]:
     for verdict in plan.verdicts:
         if verdict.source.path == path and verdict.frozen is not None:
@@ -156,7 +171,7 @@ def table(
     ledger: Mapping[str, Entry], runs: Mapping[str, Mapping[str, Value | str]]
 ) -> dict[str, Any]:
     """What `media/data/spread.json` holds: each entry's spread over the environments, its
-    tolerance, and the environment in which it lay farthest from the usual one.
+    tolerance, and the environment in which it lay farthest from the first one.
     """
     names = list(runs)
     usual = runs[names[0]]
@@ -205,7 +220,7 @@ def verify_matrix(
 ) -> dict[str, Any]:
     """Compute in every environment and write the table; the table. `told` hears a line for each."""
     root = plan.project.root
-    runs = {}
+    runs = {COMMITTED: committed(plan)}
     for environment in environments(other_pythons(root)):
         started = time.monotonic()
         ran: list[str] = []

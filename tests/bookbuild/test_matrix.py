@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from bookbuild import matrix
 from bookbuild.build import plan
-from bookbuild.matrix import FAILED, compute, differing, flag, spread, summary, table
+from bookbuild.matrix import (
+    FAILED,
+    committed,
+    compute,
+    differing,
+    flag,
+    spread,
+    summary,
+    table,
+)
+from bookbuild.problems import BookError
 from bookbuild.project import load_project
 from bookbuild.recompute import Environment
 from bookbuild.swap import put_record
@@ -98,7 +108,7 @@ def test_a_book_is_computed_in_each_environment_and_kept(books, tmp_path):
     books.bring_up_to_date(root)
     book = plan(load_project(root))
     environments = [
-        Environment("as committed"),
+        Environment("as usual"),
         Environment("a little", {"STRAY": "a little"}),
         Environment("badly", {"STRAY": "badly"}),
     ]
@@ -112,7 +122,7 @@ def test_a_book_is_computed_in_each_environment_and_kept(books, tmp_path):
 
     runs = computed()
     assert ran == ["chapters/one.qmd"] * 3
-    assert runs["as committed"] == {"twice": 42, "half": 0.5}
+    assert runs["as usual"] == committed(book) == {"twice": 42, "half": 0.5}
     assert runs["a little"] == {"twice": 42, "half": 0.625}
     assert runs["badly"] == {"twice": 42, "half": 0.5}, "it raised after both checks"
     found = table(book.ledger, runs)
@@ -145,3 +155,10 @@ def test_the_written_table_is_read_again(tmp_path):
     put_record(tmp_path / matrix.SPREAD, found)
     assert json.loads((tmp_path / matrix.SPREAD).read_text()) == found
     assert [path.name for path in (tmp_path / "media/data").iterdir()] == ["spread.json"]
+
+
+def test_a_stale_freeze_is_nothing_to_compare_with(executed, books):
+    assert committed(plan(load_project(executed))) == {"twice": 42, "half": 0.5}
+    books.edit(executed / "code/measured/doubles.py", "2 *", "2  *")
+    with pytest.raises(BookError, match=r"one.qmd: is stale: measured.doubles changed; run make"):
+        committed(plan(load_project(executed)))
