@@ -66,7 +66,7 @@ def other_pythons(root: Path, candidates: Sequence[str] = ("3.11", "3.12", "3.13
     found = []
     for minor in candidates:
         program = shutil.which(f"python{minor}")
-        if program is None or minor == f"{sys.version_info[0]}.{sys.version_info[1]}":
+        if minor == f"{sys.version_info[0]}.{sys.version_info[1]}" or not _runs(program, minor):
             continue
         folder = root / WORK / "matrix" / f"python{minor}"
         stamp = folder / "made-from"
@@ -91,6 +91,15 @@ def other_pythons(root: Path, candidates: Sequence[str] = ("3.11", "3.12", "3.13
             stamp.write_text(lock, encoding="utf-8")
         found.append(str(folder / "bin" / "python"))
     return found
+
+
+def _runs(program: str | None, minor: str) -> bool:
+    """Whether a program is that Python: a version manager leaves names of what is switched off."""
+    code = "import sys; print('{}.{}'.format(*sys.version_info))"
+    if program is None:
+        return False
+    done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=False)
+    return done.returncode == 0 and done.stdout.strip() == minor
 
 
 def _version_of(python: str) -> str:

@@ -15,6 +15,7 @@ from bookbuild.matrix import (
     compute,
     differing,
     flag,
+    other_pythons,
     spread,
     summary,
     table,
@@ -162,3 +163,13 @@ def test_a_stale_freeze_is_nothing_to_compare_with(executed, books):
     books.edit(executed / "code/measured/doubles.py", "2 *", "2  *")
     with pytest.raises(BookError, match=r"one.qmd: is stale: measured.doubles changed; run make"):
         committed(plan(load_project(executed)))
+
+
+def test_a_name_without_a_python_behind_it_is_passed_over(tmp_path, monkeypatch):
+    for name, text in (("python3.12", "exit 127"), ("python3.13", "echo 3.12")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "requirements.lock").write_text("")
+    assert other_pythons(tmp_path, ("3.12", "3.13", "3.14")) == []
