@@ -24,6 +24,7 @@ from bookbuild.recompute import Computed, Environment, recompute, with_code
 from bookbuild.run import Failure, Run
 from bookbuild.source import Source
 from bookbuild.swap import put_record
+from bookbuild.variables import share_of_cores
 from bookbuild.watch import versions
 from ledger.entries import LEDGER, Entry, line_of, load_ties
 from ledger.inputs import RUNNING
@@ -89,7 +90,7 @@ def compute(
 
         return recompute(
             plan, chapters, environment, folder,
-            jobs=jobs, timeout=timeout, keep_going=True, told=done,
+            jobs=jobs, timeout=timeout, keep_going=True, outer=share_of_cores(jobs), told=done,
         )  # fmt: skip
 
     places = places_of(sources, plan.ledger)

@@ -11,7 +11,6 @@ from bookbuild.cli_shared import (
     known,
     open_project,
     tell_error,
-    timeout_option,
     told,
 )
 from bookbuild.placing import WORK
@@ -20,7 +19,10 @@ from bookbuild.placing import WORK
 @click.command("backends")
 @directory
 @jobs_option
-@timeout_option
+@click.option(
+    "--timeout", default=3600.0, show_default=True, type=click.FloatRange(0, min_open=True),
+    help="Seconds that one cell may take; training is far slower on PyTorch.",
+)  # fmt: skip
 @click.option(
     "--backend", "names", multiple=True, type=click.Choice(["jax", "torch"]),
     help="Only on this one; may be repeated.",

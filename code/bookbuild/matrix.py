@@ -21,6 +21,7 @@ from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.recompute import Environment, recompute, with_code
 from bookbuild.swap import put_record
+from bookbuild.variables import THREADS
 from ledger.entries import Entry
 from ledger.inputs import LOCK
 from ledger.values import Value, deviation, shape
@@ -33,14 +34,8 @@ COMMITTED = "as committed"
 
 
 def threads(count: int) -> Environment:
-    names = (
-        "TF_NUM_INTRAOP_THREADS",
-        "TF_NUM_INTEROP_THREADS",
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-    )
     text = "1 thread" if count == 1 else f"{count} threads"
-    return Environment(text, dict.fromkeys(names, str(count)))
+    return Environment(text, dict.fromkeys(THREADS, str(count)))
 
 
 def environments(found_pythons: Iterable[str] = ()) -> list[Environment]:

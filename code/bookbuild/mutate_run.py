@@ -7,7 +7,6 @@ it stopped.
 """
 
 import json
-import os
 import re
 import tempfile
 import threading
@@ -24,13 +23,8 @@ from bookbuild.mutate import Fault, Target, reached
 from bookbuild.mutate_order import Order, as_written, order_of
 from bookbuild.mutate_worker import Worker, warm_modules, worker
 from bookbuild.problems import BookError, Problem
+from bookbuild.variables import kernel_environment, share_of_cores
 
-THREADS = (
-    "TF_NUM_INTRAOP_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-)
 PATIENCE = 5  # a fault may take this many times what the chapter takes without it …
 GRACE = 30.0  # … and so many seconds
 
@@ -281,7 +275,4 @@ def _found(before: Outcome | None, step: tuple[float, str, Sequence[str], Sequen
 
 def mutation_environment(root: Path, jobs: int) -> dict[str, str]:
     """Variables as kernels have them, and no more threads than cores for all jobs together."""
-    from bookbuild.execute import kernel_environment
-
-    share = str(max(1, (os.cpu_count() or 1) // jobs))
-    return kernel_environment(root, os.environ) | dict.fromkeys(THREADS, share)
+    return kernel_environment(root) | share_of_cores(jobs)

@@ -7,6 +7,7 @@ where it was.
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ def recompute(
     jobs: int,
     timeout: float,
     keep_going: bool = False,
+    outer: Mapping[str, str] | None = None,
     told: Callable[[Run | Failure], None] = lambda result: None,
 ) -> dict[str, Computed]:
     """Path of a chapter → what it gave in `environment`.
@@ -63,6 +65,8 @@ def recompute(
         folder: where results are kept.
         keep_going: go on after a cell that raised. What such a chapter gave is kept too, since it
             raises again; without it a chapter that raised is executed anew next time.
+        outer: variables for the sake of speed, beneath all others. Results are kept without regard
+            to them.
         told: hears of each chapter that was executed now.
     """
     from bookbuild.execute import execute, kernel_environment  # imports Jupyter: half a second
@@ -84,7 +88,8 @@ def recompute(
         todo,
         jobs=jobs,
         timeout=timeout,
-        environment=kernel_environment(root) | environment.variables,
+        environment=kernel_environment(root, {**os.environ, **(outer or {})})
+        | environment.variables,
         done=done,
         python=environment.python,
         first=environment.first,

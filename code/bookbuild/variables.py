@@ -4,6 +4,22 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+# Threads of numerical libraries: TensorFlow's, OpenMP's (PyTorch among them), OpenBLAS's.
+THREADS = (
+    "TF_NUM_INTRAOP_THREADS",
+    "TF_NUM_INTEROP_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+)
+
+
+def share_of_cores(jobs: int) -> dict[str, str]:
+    """Variables that give each of `jobs` processes its share of the cores.
+
+    More threads than cores wait for each other: small models then train many times slower.
+    """
+    return dict.fromkeys(THREADS, str(max(1, (os.cpu_count() or 1) // jobs)))
+
 
 def kernel_environment(root: Path, outer: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables of a kernel: the caller's, and those of the project's `_environment` file.
