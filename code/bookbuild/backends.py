@@ -7,7 +7,6 @@ agree says why: it is tied to TensorFlow (`tied` in the ledger). Chapters with s
 executed once more, now with TensorFlow's draws: whether a draw is the reason is measured as well.
 """
 
-import hashlib
 import math
 import re
 import time
@@ -21,13 +20,13 @@ from bookbuild.build import Plan
 from bookbuild.placing import WORK
 from bookbuild.problems import Problem
 from bookbuild.recompute import Computed, Environment, recompute, with_code
+from bookbuild.records import hashes, put_record
 from bookbuild.run import Failure, Run
 from bookbuild.source import Source
-from bookbuild.swap import put_record
 from bookbuild.variables import share_of_cores
 from bookbuild.watch import versions
 from ledger.entries import LEDGER, Entry, line_of, load_ties
-from ledger.inputs import RUNNING
+from ledger.inputs import CODE, RUNNING
 from ledger.values import deviation
 
 RESULTS = Path("media/data/backends.json")
@@ -239,7 +238,7 @@ def record(
         )
     return {
         "format": FORMAT,
-        "made_from": made_from(root),
+        "made_from": hashes(root, sorted((root / CODE / "measured").rglob("*.py"))),
         "entries": len(ledger),
         "unmarked": len(unmarked),
         "backends": rows,
@@ -247,16 +246,6 @@ def record(
         "agreement": {
             id: {name: one[id].how for name, one in readings.items() if id in one} for id in ledger
         },
-    }
-
-
-def made_from(root: Path) -> dict[str, str]:
-    """SHA-1 of each module of the package. It is what pandoc can compute too."""
-    files = sorted((root / "code" / "measured").rglob("*.py"))
-    texts = {path: path.read_bytes().replace(b"\r\n", b"\n") for path in files}
-    return {
-        path.relative_to(root).as_posix(): hashlib.sha1(text, usedforsecurity=False).hexdigest()
-        for path, text in texts.items()
     }
 
 

@@ -10,6 +10,7 @@ from bookbuild import bench, growth
 from bookbuild.bench_book import eight_pages
 from bookbuild.bench_tools import tools
 from bookbuild.placing import WORK
+from bookbuild.records import put_record
 
 RESULTS = "media/data/bench.json"
 FORMAT = 1
@@ -55,7 +56,5 @@ def put(root: Path, name: str, part: Mapping[str, Any]) -> dict[str, Any]:
     path = root / RESULTS
     whole = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     whole = {**whole, "format": FORMAT, name: {**part, "machine": bench.machine()}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8", newline="\n")
+    put_record(path, whole)
     return whole[name]

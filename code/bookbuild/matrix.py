@@ -20,7 +20,7 @@ from bookbuild.freeze import number_of
 from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.recompute import Environment, recompute, with_code
-from bookbuild.swap import put_record
+from bookbuild.records import put_record
 from bookbuild.variables import THREADS
 from ledger.entries import Entry
 from ledger.inputs import LOCK

@@ -12,7 +12,7 @@ from bookbuild.mutate_run import Outcome, mutate, mutation_environment
 from bookbuild.placing import WORK
 from bookbuild.problems import BookError, Problem
 from bookbuild.project import Project
-from bookbuild.swap import put_record
+from bookbuild.records import put_record
 
 
 def run(

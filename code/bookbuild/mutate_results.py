@@ -4,7 +4,6 @@
 changed (`filters/how-sure.lua`); `problems` says it for each fault.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from typing import Any
 from bookbuild.mutate import FAULTS, PACKAGE, Fault, Faults, Target, reached
 from bookbuild.mutate_entries import Moved, insensitive, totals
 from bookbuild.mutate_run import Outcome
+from bookbuild.records import hashes
 
 RESULTS = "media/data/mutation.json"
 FORMAT = 1
@@ -43,14 +43,8 @@ def as_record(
 
 
 def made_from(root: Path) -> dict[str, str]:
-    """SHA-1 of the list of faults and of each module. It is what pandoc can compute too."""
-    files = [root / FAULTS, *sorted((root / PACKAGE).rglob("*.py"))]
-    return {path.relative_to(root).as_posix(): _sha1(path) for path in files}
-
-
-def _sha1(path: Path) -> str:
-    content = path.read_bytes().replace(b"\r\n", b"\n")
-    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+    """SHA-1 of the list of faults and of each module."""
+    return hashes(root, [root / FAULTS, *sorted((root / PACKAGE).rglob("*.py"))])
 
 
 def read(root: Path) -> dict[str, Any] | None:

@@ -1,25 +1,13 @@
 """Put a finished folder or file in the place of an old one: nobody ever sees half of it."""
 
 import ctypes
-import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 AT_FDCWD = -100 if sys.platform == "linux" else -2
 SWAP = 2  # RENAME_EXCHANGE on Linux, RENAME_SWAP on macOS
-
-
-def put_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write a record that the book shows, as JSON; its folder is made where there is none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    beside.write_text(text, encoding="utf-8", newline="\n")
-    beside.replace(path)
 
 
 def put(new: Path, place: Path) -> None:

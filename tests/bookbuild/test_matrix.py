@@ -23,7 +23,7 @@ from bookbuild.matrix import (
 from bookbuild.problems import BookError
 from bookbuild.project import load_project
 from bookbuild.recompute import Environment
-from bookbuild.swap import put_record
+from bookbuild.records import put_record
 from ledger.entries import load_ledger
 
 NUMBERS = st.floats(-1e6, 1e6)
