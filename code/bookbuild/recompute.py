@@ -17,7 +17,7 @@ from bookbuild.build import Plan
 from bookbuild.problems import Problem
 from bookbuild.run import Failure, Run
 from bookbuild.source import Source
-from ledger.inputs import CODE, Inputs, changes
+from ledger.inputs import CODE, LOCK, Inputs, changes, file_digest
 from ledger.values import Value
 
 
@@ -80,7 +80,7 @@ def recompute(
         computed = _computed(result)
         found[result.source.path] = computed
         if "modules" in result.record and (keep_going or not computed.raised):
-            _keep(folder, result, computed)
+            _keep(folder, result, computed, root)
         told(result)
 
     execute(
@@ -118,7 +118,7 @@ def _name_of(environment: Environment) -> str:
     return f"{environment.name.replace(' ', '-')}-{digest[:8]}"
 
 
-def _keep(folder: Path, result: Run | Failure, computed: Computed) -> None:
+def _keep(folder: Path, result: Run | Failure, computed: Computed, root: Path) -> None:
     record = result.record
     ours = f"{CODE}/measured/"  # the ledger's own code compares values and makes none
     modules = {path: digest for path, digest in record["modules"].items() if path.startswith(ours)}
@@ -126,6 +126,7 @@ def _keep(folder: Path, result: Run | Failure, computed: Computed) -> None:
         "cells": _cells(result.source),
         "modules": modules,
         "data": record["data"],
+        "lock": file_digest(root / LOCK),
         "checked": computed.checked,
         "raised": [[problem.path, problem.line, problem.text] for problem in computed.raised],
     }
@@ -142,7 +143,8 @@ def _kept(folder: Path, source: Source, root: Path) -> Computed | None:
     except (OSError, ValueError, KeyError):
         return None
     inputs = Inputs(modules=record["modules"], data=record["data"])
-    if record["cells"] != _cells(source) or changes(inputs, root, {}, {}):
+    libraries = record.get("lock") == file_digest(root / LOCK)
+    if not libraries or record["cells"] != _cells(source) or changes(inputs, root, {}, {}):
         return None
     return Computed(record["checked"], raised)
 
