@@ -1,25 +1,32 @@
 """A reader copies a chapter's listings into a notebook elsewhere: it prints what the book prints.
 
 The package is installed as one line would install it, from a wheel; the notebook's folder is
-outside the book's, and nothing tells the kernel where the book is.
+outside the book's, and nothing tells the kernel where the book is. The kernels are forked from one
+process, which has imported Keras for them and nothing of the book; `test_export_whole` runs two
+notebooks in kernels of their own.
 """
 
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client import AsyncKernelManager
 from nbclient import NotebookClient
 
 from bookbuild import freeze
 from bookbuild.project import load_project
 from bookbuild.source import Cell, Source, parse
+from bookbuild.warm import Nurseries, Nursery
+from bookbuild.warm_kernel import forked_from
+from ledger.inputs import LOCK
 
 ROOT = Path(__file__).parents[2]
 # Cells of more than three seconds. Those that use what they make are left out with them.
@@ -117,28 +124,51 @@ def installed(tmp_path_factory) -> Path:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder / "site")
-    return folder / "site"
+        packed.extractall(folder / "code")
+    return folder / "code"
 
 
-def run_notebook(cells: Sequence[Cell], folder: Path, installed: Path) -> dict[str, list[str]]:
-    """Run cells in a fresh kernel in `folder`: label -> what it printed."""
+def elsewhere(installed: Path) -> dict[str, str]:
+    """Variables of a kernel that knows the wheel and nothing of the book."""
     named = (*BOOKS_OWN, *(name for name in os.environ if name.startswith("QUARTO")))
     environment = {key: value for key, value in os.environ.items() if key not in named}
-    environment["PYTHONPATH"] = str(installed)
+    return environment | {"PYTHONPATH": str(installed)}
+
+
+@pytest.fixture(scope="module")
+def nurseries(installed) -> Iterator[Mapping[str, Nursery]]:
+    """Path of a chapter -> the process that its kernel is forked from."""
+    shutil.copy(ROOT / LOCK, installed.parent)
+    with Nurseries() as started:
+        yield started.of(installed.parent, list(chapters()), elsewhere(installed))
+
+
+def run_notebook(
+    cells: Sequence[Cell], folder: Path, installed: Path, nursery: Nursery | None
+) -> dict[str, list[str]]:
+    """Run cells in a fresh kernel in `folder`: label -> what it printed."""
     where = "import ledger, measured; print(ledger.__file__, measured.__file__)"
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(code) for code in (where, *(cell.code for cell in cells))]
     )
+
+    class Manager(AsyncKernelManager):
+        def __init__(self, **given):
+            super().__init__(**given)
+            if nursery:
+                forked_from(nursery, self)
+
     client = NotebookClient(
         notebook,
-        timeout=300,
+        kernel_manager_class=Manager,
         kernel_name="python3",
+        timeout=300,
         resources={"metadata": {"path": str(folder)}},
         raise_on_iopub_timeout=True,
         iopub_timeout=60,
     )
-    client.execute(env=environment)
+    with (folder / "kernel.log").open("wb") as log:
+        client.execute(env=elsewhere(installed), stdout=log, stderr=log)
     imported, *results = [cell.outputs for cell in notebook.cells]
     assert str(ROOT) not in prints(imported)[0], "the book's own folder was imported, not the wheel"
     return {cell.label: prints(out) for cell, out in zip(cells, results, strict=True)}
@@ -146,12 +176,12 @@ def run_notebook(cells: Sequence[Cell], folder: Path, installed: Path) -> dict[s
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("source", list(chapters()), ids=lambda source: Path(source.path).stem)
-def test_listings_print_elsewhere_what_the_book_prints(source, installed, tmp_path):
+def test_listings_print_elsewhere_what_the_book_prints(source, installed, nurseries, tmp_path):
     frozen = freeze.read(ROOT / freeze.folder_of(source.path))
     assert freeze.why_unusable(frozen) is None, f"{source.path}: run `book execute` first"
     expected = frozen_prints(frozen.markdown)
     cells = without(listings(source), TOO_LONG.get(Path(source.path).stem, ()))
-    told = run_notebook(cells, tmp_path, installed)
+    told = run_notebook(cells, tmp_path, installed, nurseries.get(source.path))
     shown = [cell.label for cell in cells if cell.options.get("output") is not False]
     # A cell that checks a number compares it by itself: outside its tolerance it raises.
     checks = any("check(" in cell.code for cell in cells)

@@ -63,6 +63,16 @@ async () => {
   };
 }
 """
+# The page is drawn in the fonts of this machine first, then in its own: see theme.js.
+FONTS = """
+async () => {
+  const page = document.documentElement;
+  while (page.classList.contains("stand-in")) await new Promise((then) => setTimeout(then, 10));
+  document.body.getBoundingClientRect(); // it is laid out, and so has asked for all that it wants
+  await document.fonts.ready;
+  await new Promise(requestAnimationFrame);
+}
+"""
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -267,7 +277,7 @@ def visit(browser: Browser, base: str, path: str) -> Visit:
     overflow = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame))")
+        page.evaluate(FONTS)
         overflow[width] = page.evaluate(OVERFLOW)
     use(page)
     broken = page.evaluate("broken")
