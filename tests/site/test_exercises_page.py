@@ -4,7 +4,7 @@ What must be right, and what each slip gives, is read from the ledger; the page 
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -118,9 +118,10 @@ def form(page: Page, name: str):
     return page.locator(f"#answer-{name} form")
 
 
-# Type and submit one text after the other, as fast as the page answers.
+# Type and submit one text after the other, as fast as the page answers. It waits a moment each
+# time, so that screen readers say it; several exercises wait together.
 SUBMIT = """
-async ([name, texts]) => {
+(asked) => Promise.all(Object.entries(asked).map(async ([name, texts]) => {
   const form = document.querySelector(`#answer-${name} form`);
   const told = form.querySelector(".exercise-feedback"), said = [];
   for (const text of texts) {
@@ -130,12 +131,18 @@ async ([name, texts]) => {
     said.push([told.dataset.verdict, told.textContent]);
   }
   return said;
-}
+}))
 """
 
 
+def write_each(page: Page, asked: Mapping[str, list[str]]) -> dict[str, list[tuple[str, str]]]:
+    """What is told of each text: exercise -> texts to exercise -> (verdict, what the page says)."""
+    told = page.evaluate(SUBMIT, dict(asked))
+    return {name: [tuple(one) for one in said] for name, said in zip(asked, told, strict=True)}
+
+
 def write_all(page: Page, name: str, texts: list[str]) -> list[tuple[str, str]]:
-    return [tuple(said) for said in page.evaluate(SUBMIT, [name, texts])]
+    return write_each(page, {name: texts})[name]
 
 
 def return_to(page: Page) -> None:
@@ -257,13 +264,15 @@ def test_nothing_in_the_page_is_a_script_of_its_own(site):
 
 def test_right_answers_are_accepted_in_every_notation(exercises, visit):
     page = visit()
-    told = {}
+    written = [exercise for exercise in exercises if exercise.kind in WRITTEN]
+    texts = {exercise.name: notations(exercise, exercise.answer) for exercise in written}
+    told = {
+        (name, text): verdict
+        for name, said in write_each(page, texts).items()
+        for text, (verdict, _) in zip(texts[name], said, strict=True)
+    }
     for exercise in exercises:
-        if exercise.kind in WRITTEN:
-            texts = notations(exercise, exercise.answer)
-            for text, said in zip(texts, write_all(page, exercise.name, texts), strict=True):
-                told[exercise.name, text] = said[0]
-        else:
+        if exercise.kind not in WRITTEN:
             told[exercise.name, ""] = choose(page, exercise, exercise.answer[0])[0]
     assert len(told) > 150
     assert {key: verdict for key, verdict in told.items() if verdict != "right"} == {}
@@ -274,22 +283,36 @@ def test_right_answers_are_accepted_in_every_notation(exercises, visit):
 
 def test_a_rounded_answer_is_right_and_a_coarse_one_only_close(exercises, visit):
     page = visit()
-    for exercise in exercises:
-        if exercise.kind == "number":
-            off = [exercise.answer[0] + share * exercise.within for share in (0.9, 1.2)]
-            near, coarse = write_all(page, exercise.name, [f"{value:.12g}" for value in off])
-            assert near[0] == "right", exercise.name
-            assert coarse[0] == "close" and "digits" in coarse[1], (exercise.name, coarse)
+    off = {
+        exercise.name: [
+            f"{exercise.answer[0] + share * exercise.within:.12g}" for share in (0.9, 1.2)
+        ]
+        for exercise in exercises
+        if exercise.kind == "number"
+    }
+    for name, (near, coarse) in write_each(page, off).items():
+        assert near[0] == "right", name
+        assert coarse[0] == "close" and "digits" in coarse[1], (name, coarse)
 
 
 def test_every_slip_is_recognised_by_its_name(exercises, visit):
     page = visit()
+    written = write_each(
+        page,
+        {
+            exercise.name: [notations(exercise, values)[0] for _, values in exercise.slips]
+            for exercise in exercises
+            if exercise.kind in WRITTEN
+        },
+    )
     wrong = {}
     for exercise in exercises:
-        for text, values in exercise.slips:
-            told = answer(page, exercise, values)
-            if told != ("close", f"Close. {text}"):
-                wrong[exercise.name, text] = told
+        told = written.get(exercise.name) or [
+            choose(page, exercise, values[0]) for _, values in exercise.slips
+        ]
+        for (text, _), said in zip(exercise.slips, told, strict=True):
+            if said != ("close", f"Close. {text}"):
+                wrong[exercise.name, text] = said
     assert wrong == {}
 
 
@@ -304,17 +327,19 @@ def test_the_other_choices_are_wrong_or_a_slip(exercises, visit):
 
 def test_a_wrong_answer_is_told_a_hint_and_then_a_stronger_one(exercises, visit):
     page = visit()
+    tries = {}
     for exercise in exercises:
         if exercise.kind in WRITTEN:
             far = 100 * max(map(abs, exercise.answer)) + 77  # no slip gives that
             size = 1 if exercise.kind in ("number", "count") else len(exercise.answer)
-            tries = ["; ".join([f"{far + i:.0f}"] * size) for i in range(3)]
-            told = write_all(page, exercise.name, tries)
-            assert {verdict for verdict, _ in told} == {"wrong"}, exercise.name
-            first, second = exercise.hints
-            assert [first in text for _, text in told] == [True, False, False]
-            assert [second in text for _, text in told] == [False, True, True]
-            assert ["solution" in text for _, text in told] == [False, True, True]
+            tries[exercise.name] = ["; ".join([f"{far + i:.0f}"] * size) for i in range(3)]
+    hints = {exercise.name: exercise.hints for exercise in exercises}
+    for name, told in write_each(page, tries).items():
+        assert {verdict for verdict, _ in told} == {"wrong"}, name
+        first, second = hints[name]
+        assert [first in text for _, text in told] == [True, False, False]
+        assert [second in text for _, text in told] == [False, True, True]
+        assert ["solution" in text for _, text in told] == [False, True, True]
 
 
 def test_the_right_numbers_in_another_order_and_the_other_sign_are_close(exercises, visit):
@@ -359,14 +384,15 @@ def test_numbers_may_be_written_in_many_ways(exercises, visit, name, value, text
 
 def test_a_fraction_and_a_decimal_comma_are_understood_everywhere(exercises, visit):
     page = visit()
-    for exercise in exercises:
-        if exercise.kind == "number":
-            told = write_all(page, exercise.name, ["1/6", "0,25", "−3", "3e-7", "√8"])
-            assert "refused" not in {verdict for verdict, _ in told}, (exercise.name, told)
+    texts = ["1/6", "0,25", "−3", "3e-7", "√8"]
+    names = [exercise.name for exercise in exercises if exercise.kind == "number"]
+    for name, told in write_each(page, dict.fromkeys(names, texts)).items():
+        assert "refused" not in {verdict for verdict, _ in told}, (name, told)
 
 
 def test_rubbish_is_refused_in_a_sentence_and_counts_as_no_try(exercises, visit):
     page = visit()
+    asked = {}
     for exercise in exercises:
         if exercise.kind not in WRITTEN:
             continue
@@ -375,11 +401,12 @@ def test_rubbish_is_refused_in_a_sentence_and_counts_as_no_try(exercises, visit)
         if exercise.kind in ("vector", "shape"):
             ones = ["1"] * (len(exercise.answer) - 1)
             texts = ["; ".join([text, *ones]) if text.strip() else text for text in texts]
-        for text, (verdict, said) in zip(texts, write_all(page, exercise.name, texts), strict=True):
-            assert verdict == "refused", (exercise.name, text, said)
+        asked[exercise.name] = texts
+    for name, told in write_each(page, asked).items():
+        for text, (verdict, said) in zip(asked[name], told, strict=True):
+            assert verdict == "refused", (name, text, said)
             assert re.fullmatch(r"[A-Z“].{15,}\.", said), said
-        invalid = form(page, exercise.name).locator("input").get_attribute("aria-invalid")
-        assert invalid == "true"
+        assert form(page, name).locator("input").get_attribute("aria-invalid") == "true"
     far = write(page, "divisor", "777")[1]
     divisor = next(exercise for exercise in exercises if exercise.name == "divisor")
     assert divisor.hints[0] in far
