@@ -20,7 +20,7 @@
     var late;
     function fonts() {
       clearTimeout(late);
-      page.classList.remove("stand-in");
+      page.classList.replace("stand-in", "drawn");
       kept("sessionStorage", "fonts", "here");
     }
     try {
