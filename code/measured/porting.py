@@ -58,8 +58,9 @@ def listen(run: Callable[[], Any]) -> Heard:
             value = run()
         except Exception as raised:
             error = f"{type(raised).__name__}: {_plain(str(raised))}"
-    # NumPy's own remark on how Keras hands over arrays says nothing about the call.
-    told = (warning for warning in heard if "__array__ implementation" not in str(warning.message))
+    # Python shows these only to the code that causes them: NumPy has one on how Keras hands over
+    # arrays, Python 3.13 one on how TensorFlow reads programs. They say nothing about the call.
+    told = (warning for warning in heard if not issubclass(warning.category, DeprecationWarning))
     return Heard(value, error, tuple(_plain(str(each.message)) for each in told), tuple(logs))
 
 

@@ -7,6 +7,7 @@ import pytest
 from bookbuild.accept import accept
 from bookbuild.problems import BookError
 from ledger import load_ledger
+from ledger.inputs import file_digest
 
 LEDGER = """\
 # All numbers.  Two blanks, and a tab\there.
@@ -61,13 +62,14 @@ def drifted(root, **values):
     (root / ".book/drifts.json").write_text(json.dumps(drifts))
 
 
-def frozen(root, id, value):
+def frozen(root, id, value, modules=()):
     folder = root / "_freeze/chapters/one/execute-results"
     folder.mkdir(parents=True)
     rows = {"numbers": [{"id": id, "value": value}], "environment": {"python": "3.11.7"}}
     (folder / "numbers.json").write_text(json.dumps(rows))
     libraries = {"keras": "3.15.1", "numpy": "2.4.6", "ipython": "9.0"}
-    (folder / "inputs.json").write_text(json.dumps({"libraries": libraries}))
+    inputs = {"libraries": libraries, "modules": dict(modules), "data": {}}
+    (folder / "inputs.json").write_text(json.dumps(inputs))
 
 
 def changed_lines(root, before=LEDGER):
@@ -134,6 +136,19 @@ def test_windows_line_endings_stay(root):
 def test_without_a_drift_the_frozen_value_counts(root):
     frozen(root, "norm", 7.0710679)
     assert accept(root, "norm", "x").startswith("norm: 7.0710678 -> 7.0710679;")
+
+
+def test_a_frozen_value_of_code_that_has_changed_since_is_not_taken(root):
+    module = root / "code/measured/norms.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("NORM = 5 * 2**0.5\n")
+    frozen(root, "norm", 7.5, {"code/measured/norms.py": file_digest(module)})
+    module.write_text("NORM = 8.0\n")
+    with pytest.raises(BookError, match=r"before code/measured/norms\.py changed; run make site"):
+        accept(root, "norm", "x")
+    assert (root / "ledger.toml").read_text() == LEDGER
+    drifted(root, norm=8.0)
+    assert accept(root, "norm", "x").startswith("norm: 7.0710678 -> 8.0;")
 
 
 @pytest.mark.parametrize(("frozen_as", "written"), [("NaN", "nan"), ("−∞", "-inf")])

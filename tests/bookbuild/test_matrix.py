@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +15,7 @@ from bookbuild import matrix
 from bookbuild.build import plan
 from bookbuild.matrix import (
     FAILED,
+    SPREAD,
     committed,
     compute,
     differing,
@@ -20,12 +25,14 @@ from bookbuild.matrix import (
     summary,
     table,
 )
+from bookbuild.pages import FILTERS, pandoc_path
 from bookbuild.problems import BookError
 from bookbuild.project import load_project
 from bookbuild.recompute import Environment
 from bookbuild.records import put_record
-from ledger.entries import load_ledger
+from ledger.entries import LEDGER, load_ledger
 
+ROOT = Path(__file__).parents[2]
 NUMBERS = st.floats(-1e6, 1e6)
 
 
@@ -177,3 +184,49 @@ def test_a_name_without_a_python_behind_it_is_passed_over(tmp_path, monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "requirements.lock").write_text("")
     assert other_pythons(tmp_path, ("3.12", "3.13", "3.14")) == []
+
+
+# The page, and what is committed.
+
+
+def page(root: Path) -> str:
+    """What the filter makes of the div, as text without tags."""
+    done = subprocess.run(
+        [str(pandoc_path()), "--to=html5", "--wrap=none", f"-L{FILTERS / 'how-sure.lua'}"],
+        input="::: {.sure-spread}\n:::\n",
+        env={**os.environ, "BOOK_ROOT": str(root)},
+        capture_output=True, text=True, encoding="utf-8", check=True,
+    )  # fmt: skip
+    return " ".join(re.sub(r"<[^>]+>", " ", done.stdout).split())
+
+
+def test_the_page_tells_what_moved_and_which_tolerances_are_odd(tmp_path):
+    assert page(tmp_path) == "The spread has not been measured yet."
+    entries = {
+        "same": {"spread": 0.0, "tolerance": 1e-6, "where": ""},
+        "narrow": {"spread": 0.5, "tolerance": 0.75, "where": "two"},
+        "fitting": {"spread": 0.5, "tolerance": 1.0, "where": "two"},
+        "wide": {"spread": 0.001, "tolerance": 0.5, "where": "one"},
+        "name": {"spread": "not measurable", "tolerance": 0, "where": "two"},
+    }
+    put_record(
+        tmp_path / SPREAD, {"environments": ["one", "two"], "entries": entries, "missing": []}
+    )
+    assert page(tmp_path) == (
+        "Environments: one, two. In all of them 1 number had the same value to the last bit, and "
+        "4 numbers moved. Of those that moved 1 has a tolerance under 2 spreads, and 1 has one "
+        "over 20. Entry Farthest off Spread Tolerance Ratio fitting two 5.0e-01 1.0e+00 2.0 "
+        "name two not measurable exact — narrow two 5.0e-01 7.5e-01 1.5 wide one 1.0e-03 5.0e-01 "
+        "500"
+    )
+
+
+def test_every_tolerance_of_the_book_has_room_for_what_was_seen():
+    found = json.loads((ROOT / SPREAD).read_text(encoding="utf-8"))
+    ledger = load_ledger(ROOT / LEDGER)
+    again = "; run make verify-matrix"
+    assert found["missing"] == [] and set(found["entries"]) == set(ledger), again
+    told = {id: row["tolerance"] for id, row in found["entries"].items()}
+    assert told == {id: entry.tolerance for id, entry in ledger.items()}, again
+    odd = {id: flag(row) for id, row in found["entries"].items()}
+    assert {id: sign for id, sign in odd.items() if sign in ("differs", "narrow")} == {}

@@ -2,6 +2,7 @@ import datetime
 import re
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from measured.dates import (
     STYLES,
     TEXT_CHARACTERS,
     TEXT_LENGTH,
+    CooledSchedule,
     attention_shares,
     date_model,
     date_splits,
@@ -25,6 +27,7 @@ from measured.dates import (
     train_dates,
     write_date,
 )
+from measured.training import WarmupSchedule
 
 # As a dictionary has them, not as Babel has.
 MONTHS = {
@@ -276,12 +279,32 @@ def test_a_short_training_reports_what_it_did():
         said == iso for said, iso in zip(decode_isos(run.predicted), run.test.isos, strict=True)
     ]
     assert run.exact_match == np.mean(right)
-    # The validation of the last epoch is about the weights that are kept, the averaged ones.
     validation = date_splits(0, training=200)[1]
     logits = run.model((validation.sources, validation.targets[:, :-1]))
     said = np.argmax(logits, axis=-1)
     accuracy = np.mean(said == validation.targets[:, 1:])
     assert run.history["val_accuracy"] == [pytest.approx(accuracy, abs=2e-4)]  # ties of float32
+
+
+def test_the_rate_comes_down_in_a_line_by_hand():
+    rate = CooledSchedule(4, warmup_steps=4, steps=16, cooling_steps=4)
+    # 0.5 · 1/8, 0.5 · 1/√4, 0.5 · 1/√16 · 1/4 at the steps 1, 4 and 16; then nothing.
+    assert [float(rate(step)) for step in (0, 3, 15, 16, 99)] == [0.0625, 0.25, 0.03125, 0, 0]
+    usual = WarmupSchedule(4, 4)
+    assert [float(rate(step) / usual(step)) for step in range(11, 15)] == [1, 1, 0.75, 0.5]
+
+
+def test_a_cooled_schedule_comes_back_from_its_configuration():
+    schedule = CooledSchedule(64, 200, 1000, 300)
+    optimizer = keras.optimizers.Adam(schedule)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert again._learning_rate.get_config() == schedule.get_config()
+
+
+@pytest.mark.parametrize("cooling_steps", [0, 17])
+def test_a_cooling_that_does_not_fit_is_refused(cooling_steps):
+    with pytest.raises(ValueError, match=rf"cooling_steps must be in 1\.\.16, got {cooling_steps}"):
+        CooledSchedule(4, 4, 16, cooling_steps)
 
 
 def test_part_of_an_epoch_is_refused():

@@ -26,6 +26,14 @@ def test_a_warning_is_noted_and_the_value_kept():
     assert (heard.value, heard.how, heard.sentence) == (7, "warning", "Use that.")
 
 
+def test_what_is_said_to_the_library_alone_is_not_noted():
+    def warn():
+        warnings.warn("an old way", DeprecationWarning, stacklevel=1)
+        warnings.warn("an old name", FutureWarning, stacklevel=1)
+
+    assert listen(warn).warnings == ("an old name",)
+
+
 def test_an_error_is_noted_with_its_kind_on_one_line_and_without_colours():
     def fail():
         raise ValueError('in A.call().\n\n\x1b[1mOnly "tensors"\x1b[0m')

@@ -177,26 +177,37 @@ local function short(value)
   return value == 0 and "0" or ("%.1e"):format(value)
 end
 
+-- As in bookbuild.matrix: a tolerance of fewer spreads may fail on another machine by chance, one
+-- of more may hide a drift.
+local NARROW, WIDE = 2, 20
+
 local function spread()
   local found = load("spread.json")
   if not found then return para("The spread has not been measured yet.") end
-  local ids, rows, same = pandoc.List({}), pandoc.List({}), 0
+  local ids, rows = pandoc.List({}), pandoc.List({})
+  local same, narrow, wide = 0, 0, 0
   for id, entry in pairs(found.entries) do
     if entry.spread == 0 then same = same + 1 else ids:insert(id) end
   end
   ids:sort()
   for _, id in ipairs(ids) do
     local entry = found.entries[id]
-    local measurable = type(entry.spread) == "number" and entry.tolerance > 0
-    rows:insert(pandoc.List({ pandoc.Inlines({ pandoc.Code(id) }), text(short(entry.spread)),
-      text(entry.tolerance == 0 and "exact" or short(entry.tolerance)),
-      text(measurable and ("%.1f"):format(entry.tolerance / entry.spread) or "—") }))
+    local ratio = type(entry.spread) == "number" and entry.tolerance > 0
+      and entry.tolerance / entry.spread
+    if ratio and ratio < NARROW then narrow = narrow + 1 end
+    if ratio and ratio > WIDE then wide = wide + 1 end
+    rows:insert(pandoc.List({ pandoc.Inlines({ pandoc.Code(id) }), text(entry.where),
+      text(short(entry.spread)), text(entry.tolerance == 0 and "exact" or short(entry.tolerance)),
+      text(ratio and (ratio < 100 and "%.1f" or "%.0f"):format(ratio) or "—") }))
   end
   local blocks = pandoc.Blocks({ para(("Environments: %s. In all of them %s the same value to the "
     .. "last bit, and %s."):format(table.concat(found.environments, ", "),
     count(same, "number had", "numbers had"), count(#ids, "number moved", "numbers moved"))) })
   if #rows > 0 then
-    blocks:insert(table_of("sure-spread", { "Entry", "Spread", "Tolerance", "Ratio" }, rows, 2))
+    blocks:insert(para(("Of those that moved %s a tolerance under %d spreads, and %s one over %d.")
+      :format(count(narrow, "has", "have"), NARROW, count(wide, "has", "have"), WIDE)))
+    blocks:insert(table_of("sure-spread", { "Entry", "Farthest off", "Spread", "Tolerance",
+      "Ratio" }, rows, 3))
   end
   return blocks
 end
