@@ -198,7 +198,8 @@ local function spread()
     if ratio and ratio > WIDE then wide = wide + 1 end
     rows:insert(pandoc.List({ pandoc.Inlines({ pandoc.Code(id) }), text(entry.where),
       text(short(entry.spread)), text(entry.tolerance == 0 and "exact" or short(entry.tolerance)),
-      text(ratio and (ratio < 100 and "%.1f" or "%.0f"):format(ratio) or "—") }))
+      text(ratio and (ratio < 100 and "%.1f" or ratio < 1e5 and "%.0f" or "%.0e"):format(ratio)
+        or "—") }))
   end
   local blocks = pandoc.Blocks({ para(("Environments: %s. In all of them %s the same value to the "
     .. "last bit, and %s."):format(table.concat(found.environments, ", "),
