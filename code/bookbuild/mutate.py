@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -147,19 +147,34 @@ class Target:
     """A chapter that faults are tried on.
 
     `modules` are those of the package that its kernel imported, as the freeze recorded them;
-    `key` is a hash of all that decides whether its checks pass, the fault aside.
+    `program` is a hash of all that runs, and `entries` has what each number is compared with.
     """
 
     source: Source
     modules: frozenset[str]
-    key: str
+    program: str
+    entries: Mapping[str, str]
 
     @property
     def path(self) -> str:
         return self.source.path
 
+    @cached_property
+    def key(self) -> str:
+        """A hash of all that decides whether its checks pass, the fault aside."""
+        return _sha256(self.program, *self.entries.values())
+
     def key_with(self, fault: Fault) -> str:
+        """A hash of all that decides whether its checks pass."""
         return _sha256(self.key, fault.path, fault.find, fault.replace)
+
+    def key_found(self, fault: Fault, entry: str) -> str:
+        """The same for a fault that was found here, by `entry` or, where it is empty, by an error.
+
+        Whatever becomes of the other entries, they can only find it sooner.
+        """
+        compared = self.entries.get(entry, "")
+        return _sha256(self.program, compared, fault.path, fault.find, fault.replace)
 
 
 def load_targets(project: Project) -> tuple[Target, ...]:
@@ -184,12 +199,15 @@ def _target(
     root: Path, source: Source, inputs: Mapping[str, Any], ledger: Mapping[str, Entry]
 ) -> Target:
     modules = frozenset(path for path in inputs["modules"] if path.startswith(f"{PACKAGE}/"))
-    entries = [ledger[id] for id in sorted(inputs["ledger"]) if id in ledger]
+    entries = {
+        id: f"{id} {ledger[id].value!r} {ledger[id].tolerance!r}"
+        for id in sorted(inputs["ledger"])
+        if id in ledger
+    }
     parts = [f"{cell.label}\n{cell.code}" for cell in source.cells]
     parts += [f"{path}\n{_program_of(root / path)}" for path in sorted(modules)]
     parts += [f"{path} {file_digest(root / path)}" for path in sorted(inputs["data"])]
-    parts += [f"{entry.id} {entry.value!r} {entry.tolerance!r}" for entry in entries]
-    return Target(source, modules, _sha256(*parts))
+    return Target(source, modules, _sha256(*parts), entries)
 
 
 def _program_of(path: Path) -> str:

@@ -49,12 +49,14 @@ class Outcome:
     def holds(self, fault: Fault, targets: Sequence[Target]) -> bool:
         """Whether nothing has changed that this outcome depends on.
 
-        Of a fault that was found, only the chapter that found it matters.
+        Of a fault that was found, only the chapter and the entry that found it matter.
         """
-        today = {target.path: target.key_with(fault) for target in reached(fault, targets)}
+        today = {target.path: target for target in reached(fault, targets)}
         if self.killed:
-            return self.chapter in today and self.keys.get(self.chapter) == today[self.chapter]
-        return dict(self.keys) == today
+            target = today.get(self.chapter)
+            found = target and target.key_found(fault, self.entry)
+            return found is not None and self.keys.get(self.chapter) == found
+        return dict(self.keys) == {path: one.key_with(fault) for path, one in today.items()}
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,6 @@ def try_fault(
     Where another state of the book found it `before`, those cells come first of all.
     """
     chapters = reached(fault, targets)
-    keys = {target.path: target.key_with(fault) for target in chapters}
     steps = []
     for target in chapters:
         how = usual[target.path]
@@ -248,16 +249,19 @@ def try_fault(
             if how := answer["how"]:
                 if how == "leak" and "entry" not in answer and fault.file == "leaks.py":
                     how = "error"  # the broken detector itself, not what it found
+                entry = answer.get("entry", "")
+                (target,) = (each for each in chapters if each.path == path)
                 return Outcome(
                     fault.id,
                     how,
                     path,
                     answer.get("cell", ""),
-                    answer.get("entry", ""),
+                    entry,
                     placeless(answer["message"], one.tree),
                     round(seconds, 1),
-                    {path: keys[path]},
+                    {path: target.key_found(fault, entry)},
                 )
+    keys = {target.path: target.key_with(fault) for target in chapters}
     return Outcome(fault.id, "", seconds=round(seconds, 1), keys=keys)
 
 

@@ -158,7 +158,7 @@ class Noting:
 def test_where_a_fault_was_found_before_is_where_it_is_looked_for_first():
     fault = Fault("one", "a.py", "x", "y", "It is another.")
     modules = frozenset({"code/measured/a.py"})
-    targets = [Target(parse(f"{name}.qmd", ""), modules, name) for name in ("quick", "slow")]
+    targets = [Target(parse(f"{name}.qmd", ""), modules, name, {}) for name in ("quick", "slow")]
     order = Order(("first",), ("late",))
     usual = {
         f"{name}.qmd": Usual(name, order, {"first": seconds, "late": 9 * seconds}, seconds, ())
@@ -177,6 +177,32 @@ def test_where_a_fault_was_found_before_is_where_it_is_looked_for_first():
     found = Outcome("one", "number", "slow.qmd", "first")
     assert asked(found) == [by_cost[1], by_cost[3], by_cost[0], by_cost[2]]
     assert asked(replace(found, cell="late"))[0] == by_cost[3]
+
+
+@pytest.mark.parametrize(
+    ("chapter", "found_still", "survived_still"),
+    [
+        ({}, True, True),
+        ({"entries": {"half": "0.5", "twice": "43"}}, True, False),  # another tolerance, say
+        ({"entries": {"half": "0.6", "twice": "42"}}, False, False),
+        ({"program": "other"}, False, False),
+    ],
+)
+def test_a_fault_is_tried_anew_when_what_decided_about_it_has_changed(
+    chapter, found_still, survived_still
+):
+    fault = Fault("one", "a.py", "x", "y", "It is another.")
+    modules = frozenset({"code/measured/a.py"})
+    entries = {"half": "0.5", "twice": "42"}
+    target = Target(parse("chapter.qmd", ""), modules, "program", entries)
+    found = Outcome("one", "number", "chapter.qmd", "cell", "half")
+    found = replace(found, keys={"chapter.qmd": target.key_found(fault, "half")})
+    survived = Outcome("one", "", keys={"chapter.qmd": target.key_with(fault)})
+    today = [replace(target, **chapter)]
+    assert found.holds(fault, today) == found_still
+    assert survived.holds(fault, today) == survived_still
+    assert not found.holds(replace(fault, replace="z"), today)
+    assert not found.holds(fault, [])
 
 
 def test_a_reason_to_survive_that_no_longer_holds_is_a_problem(tried):
@@ -361,22 +387,6 @@ def test_the_page_says_that_its_results_are_out_of_date(tried, tmp_path):
 def test_the_page_without_results_says_so(tmp_path):
     assert page(tmp_path, "summary") == "No fault has been tried yet."
     assert page(tmp_path, "spread") == "The spread has not been measured yet."
-
-
-def test_the_page_shows_how_far_numbers_stray(tmp_path):
-    rows = {
-        "steady": {"spread": 0.0, "tolerance": 1e-6},
-        "loose": {"spread": 2e-7, "tolerance": 1e-6},
-        "odd": {"spread": "not measurable", "tolerance": 0},
-    }
-    (tmp_path / "media/data").mkdir(parents=True)
-    text = json.dumps({"environments": ["as committed", "1 thread"], "entries": rows})
-    (tmp_path / "media/data/spread.json").write_text(text, encoding="utf-8")
-    assert page(tmp_path, "spread") == (
-        "Environments: as committed, 1 thread. In all of them 1 number had the same value to the "
-        "last bit, and 2 numbers moved. Entry Spread Tolerance Ratio "
-        "loose 2.0e-07 1.0e-06 5.0 odd not measurable exact —"
-    )
 
 
 def test_a_message_names_no_folder_of_the_trial(tmp_path):
