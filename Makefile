@@ -9,7 +9,7 @@ site: .venv  ## the book in _book/, executing only what is stale
 	@$(BOOK) build
 
 test: .venv-test  ## lint and all tests
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 verify: .venv  ## every number, from nothing, against the committed freeze
 	@$(BOOK) verify
