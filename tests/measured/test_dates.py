@@ -297,7 +297,9 @@ def test_the_rate_comes_down_in_a_line_by_hand():
 def test_a_cooled_schedule_comes_back_from_its_configuration():
     schedule = CooledSchedule(64, 200, 1000, 300)
     optimizer = keras.optimizers.Adam(schedule)
-    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    again = keras.optimizers.deserialize(
+        keras.optimizers.serialize(optimizer), custom_objects={"CooledSchedule": CooledSchedule}
+    )
     assert again._learning_rate.get_config() == schedule.get_config()
 
 
