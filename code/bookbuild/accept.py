@@ -11,7 +11,7 @@ from bookbuild.build import problem_of
 from bookbuild.freeze import FREEZE, RESULTS, number_of
 from bookbuild.problems import BookError, Problem
 from ledger.entries import LEDGER, UNSAFE, Entry, LedgerError, line_of, load_ledger
-from ledger.inputs import file_digest
+from ledger.inputs import Inputs, changes
 from ledger.values import Value, deviation
 
 
@@ -74,15 +74,14 @@ def _last_computed(root: Path, entry: Entry) -> tuple[Value | None, str]:
             numbers = json.loads(path.read_text(encoding="utf-8"))
             inputs = json.loads(path.with_name("inputs.json").read_text(encoding="utf-8"))
             rows = {row["id"]: row["value"] for row in numbers["numbers"]}
-            made_of = {**inputs["modules"], **inputs["data"]}
+            computed_from = Inputs(modules=inputs["modules"], data=inputs["data"])
         except (OSError, ValueError, LookupError, TypeError):
             continue  # a freeze that a build will find unusable and replace
         if entry.id in rows:
             value = rows[entry.id]
-            for name, digest in made_of.items():
-                if file_digest(root / name) != digest:
-                    text = f"{entry.id} was computed before {name} changed; run make site first"
-                    raise BookError(Problem(LEDGER, 0, text))
+            if changed := changes(computed_from, root, {}, {}):
+                text = f"{entry.id} was computed before {changed[0]}; run make site first"
+                raise BookError(Problem(LEDGER, 0, text))
             versions = drifts.versions({**inputs, "environment": numbers["environment"]})
             return value if isinstance(entry.value, str) else number_of(value), versions
     return None, ""

@@ -32,8 +32,8 @@ PREPARE = """() => {
   dispatchEvent(new Event("pointermove"));
 }"""
 FINISHED = "'finished' in document.documentElement.dataset"
-# Three elements with text of their own for each way of looking that the page has and is not known.
-KINDS = """(known) => {
+# Three elements with text of their own for each way of looking that the page has.
+KINDS = """() => {
   const kinds = new Map();
   for (const element of document.querySelectorAll("body *")) {
     const own = [...element.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE);
@@ -46,7 +46,6 @@ KINDS = """(known) => {
       if (backgroundColor !== "rgba(0, 0, 0, 0)") behind = backgroundColor;
     }
     const kind = [style.color, behind, style.fontSize, style.fontWeight, style.opacity].join();
-    if (known.includes(kind)) continue;
     kinds.set(kind, [...(kinds.get(kind) || []), element].slice(0, 3));
   }
   return kinds;
@@ -70,11 +69,14 @@ RUN = """async ([within, only, off]) => {
   };
 }"""
 RUN_CONTRAST = f"""async ([known, only]) => {{
-  const kinds = ({KINDS})(known);
+  const kinds = ({KINDS})();
+  const texts = [...kinds.values()].flat().length;
+  for (const kind of known) kinds.delete(kind);
   const include = [...kinds.values()].flat();
   const options = {{ runOnly: only, resultTypes: ["violations"], preload: false }};
   const violations = include.length ? (await axe.run({{ include }}, options)).violations : [];
   return {{
+    texts,
     kinds: [...kinds.keys()],
     violations: violations.flatMap(({{ id, nodes }}) =>
       nodes.slice(0, 5).map((it) => `${{id}}: ${{it.html.slice(0, 160)}}: ${{it.failureSummary}}`)),
@@ -156,9 +158,9 @@ def judge_contrast(page: Page, known: set[str] | None = None) -> list[str]:
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         found = page.evaluate(RUN_CONTRAST, [sorted(kinds), CONTRAST])
+        assert found["texts"] > 10, "no text to judge"
         kinds |= set(found["kinds"])
         wrong += [f"{scheme}: {one}" for one in found["violations"]]
-    assert len(kinds) > 10, "no text to judge"
     return wrong
 
 
